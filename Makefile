@@ -1,0 +1,64 @@
+# Every target installs what it needs. Only make, Python 3.11 or later and a package index are wanted.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test test-all bench lint clean
+
+PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
+PYTEST_ARGS ?=
+PASSAGES    ?= $(sort $(wildcard ../shared/data/passages/*.jsonl.xz))
+QUESTIONS   ?= ../shared/data/questions/dev.jsonl.xz
+INDEX       ?= .cache/bench-index
+LUCENE_JAR  ?= $(ORIENTEER_LUCENE_JAR)
+
+BIN     := .venv/bin
+BASE    := .venv/.base-installed
+EXTRAS  := .venv/.extras-installed
+PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(BASE)  ## .venv with orienteer and the tools for work on it
+
+demo: $(BASE)  ## search with operators, on a small corpus
+	$(BIN)/orienteer demo
+
+test: $(BASE)  ## the tests that take a minute or so
+	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
+
+test-all: $(EXTRAS)  ## all tests, with Lucene (LUCENE_JAR=…) and tantivy
+	ORIENTEER_LUCENE_JAR='$(LUCENE_JAR)' $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
+
+bench: $(EXTRAS) $(INDEX)  ## cost of a refinement against Lucene (LUCENE_JAR=…) and tantivy
+	$(BIN)/orienteer bench refinements --index $(INDEX) --questions $(QUESTIONS) $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
+
+lint: $(BASE)  ## ruff and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:  ## remove all that make made
+	rm -rf .venv .cache build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are newer than what they were made from, so that a second `make install` is instant.
+$(BASE): pyproject.toml constraints.txt
+	@for python in $(PYTHON); do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        "$$python" -m venv .venv && exit 0; \
+	        echo "make: $$python cannot make a virtual environment; on Debian: apt install python3-venv" >&2; exit 1; \
+	    fi; \
+	done; \
+	echo "make: found no Python 3.11 or later among: $(PYTHON); name one: make PYTHON=/path/to/python3" >&2; exit 1
+	$(PIP) -e '.[dev]'
+	$(BIN)/orienteer warmup
+	@touch $@
+
+$(EXTRAS): $(BASE)
+	$(PIP) -e '.[dev,lucene,tantivy]'
+	@touch $@
+
+$(INDEX): | $(BASE)
+	@test -n '$(PASSAGES)' || { echo "make: no passages in ../shared/data; name some: make bench PASSAGES='…' QUESTIONS=…" >&2; exit 1; }
+	$(BIN)/orienteer index $(PASSAGES) --out $@

@@ -1,0 +1,284 @@
+"""The top k of one query, without scoring what cannot be among them.
+
+A query's clauses come as rows (see `clauses.py`): where its list starts and ends, whether the list is the index's or
+was made for the query (`extra`), its weight, the most it can add (`most`). The score of a posting is
+weight - weight / saturation[code], in float32; sums are in double, as Lucene's.
+
+Results grow in `top_documents`, `top_scores` [k], best first, equal scores by passage number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from orienteer.engine.kernels.compile import inlined, kernel
+
+WINDOW = 4096
+SLACK = 1e-6  # relative; covers the rounding of double sums to float32 in comparisons with bounds
+
+
+@inlined
+def advance(documents, at, end, target):
+    """The first place at or after `at` whose passage is not before `target`: gallop, then bisect."""
+    if at >= end or documents[at] >= target:
+        return at
+    step = 1
+    low = at
+    while low + step < end and documents[low + step] < target:
+        low += step
+        step *= 2
+    high = min(low + step, end)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if documents[middle] < target:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@inlined
+def insert(top_documents, top_scores, count, document, score):
+    """Put a passage into the results if it belongs there; returns how many there are."""
+    k = top_scores.size
+    if count == k:
+        if score < top_scores[k - 1] or (score == top_scores[k - 1] and document > top_documents[k - 1]):
+            return count
+        place = k - 1
+    else:
+        place = count
+        count += 1
+    while place > 0 and (
+        score > top_scores[place - 1] or (score == top_scores[place - 1] and document < top_documents[place - 1])
+    ):
+        top_documents[place] = top_documents[place - 1]
+        top_scores[place] = top_scores[place - 1]
+        place -= 1
+    top_documents[place] = document
+    top_scores[place] = score
+    return count
+
+
+@inlined
+def excluded(document, documents, extra_documents, not_start, not_end, not_extra):
+    """Whether any MUST_NOT list holds the passage."""
+    for i in range(not_start.size):
+        lists = extra_documents if not_extra[i] else documents
+        at = advance(lists, not_start[i], not_end[i], document)
+        if at < not_end[i] and lists[at] == document:
+            return True
+    return False
+
+
+@kernel
+def search_any(
+    documents, codes, extra_documents, extra_codes, saturation,
+    start, end, extra, weight, most,
+    not_start, not_end, not_extra,
+    top_documents, top_scores,
+):  # fmt: skip
+    """Passages that match at least one SHOULD clause (MaxScore in windows). Clauses come by `most`, highest first.
+
+    Lists whose bounds together stay below the k-th score so far cannot bring in a passage alone: they are not
+    walked, only looked up for passages that the other lists found.
+    """
+    n = start.size
+    k = top_scores.size
+    bound = np.zeros(n + 1)  # [i]: the most that lists i.. can add together
+    for i in range(n - 1, -1, -1):
+        bound[i] = bound[i + 1] + most[i]
+    cursor = start.copy()
+    sums = np.full(WINDOW, -1.0)
+    touched = np.empty(WINDOW, np.int64)
+    count = 0
+    walked = n
+    threshold = -1.0
+    while True:
+        first = np.int64(1) << 40
+        for i in range(walked):
+            if cursor[i] < end[i]:
+                lists = extra_documents if extra[i] else documents
+                first = min(first, np.int64(lists[cursor[i]]))
+        if first == np.int64(1) << 40:
+            return count
+        limit = first + WINDOW
+        found = 0
+        for i in range(walked):
+            lists = extra_documents if extra[i] else documents
+            list_codes = extra_codes if extra[i] else codes
+            w = weight[i]
+            at = cursor[i]
+            stop = end[i]
+            while at < stop and lists[at] < limit:
+                place = np.int64(lists[at]) - first
+                score = w - w / saturation[list_codes[at]]
+                if sums[place] < 0.0:
+                    sums[place] = score
+                    touched[found] = place
+                    found += 1
+                else:
+                    sums[place] += score
+                at += 1
+            cursor[i] = at
+        for i in range(walked, n):
+            lists = extra_documents if extra[i] else documents
+            cursor[i] = advance(lists, cursor[i], end[i], first)
+        for t in range(found):
+            place = touched[t]
+            total = sums[place]
+            sums[place] = -1.0
+            if total + bound[walked] < threshold:
+                continue
+            document = first + place
+            hopeless = False
+            for i in range(walked, n):
+                if total + bound[i] < threshold:
+                    hopeless = True
+                    break
+                lists = extra_documents if extra[i] else documents
+                at = advance(lists, cursor[i], end[i], document)
+                if at < end[i] and lists[at] == document:
+                    list_codes = extra_codes if extra[i] else codes
+                    total += weight[i] - weight[i] / saturation[list_codes[at]]
+            if hopeless or total < threshold:
+                continue
+            if excluded(document, documents, extra_documents, not_start, not_end, not_extra):
+                continue
+            count = insert(top_documents, top_scores, count, document, np.float32(total))
+            if count == k:
+                threshold = top_scores[k - 1] * (1.0 - SLACK)
+        if count == k:
+            walked = n
+            while walked > 0 and bound[walked - 1] < threshold:
+                walked -= 1
+            if walked == 0:
+                return count
+
+
+@kernel
+def search_all(
+    documents, codes, extra_documents, extra_codes, saturation,
+    must_start, must_end, must_extra, must_weight,
+    start, end, extra, weight, most,
+    not_start, not_end, not_extra,
+    top_documents, top_scores,
+):  # fmt: skip
+    """Passages that match every MUST clause (shortest list first) and no MUST_NOT clause; SHOULD clauses add."""
+    k = top_scores.size
+    n = start.size
+    required = must_start.copy()
+    optional = start.copy()
+    bound = np.zeros(n + 1)
+    for i in range(n - 1, -1, -1):
+        bound[i] = bound[i + 1] + most[i]
+    count = 0
+    threshold = -1.0
+    lead = extra_documents if must_extra[0] else documents
+    while required[0] < must_end[0]:
+        document = np.int64(lead[required[0]])
+        matched = True
+        for i in range(1, must_start.size):
+            lists = extra_documents if must_extra[i] else documents
+            at = advance(lists, required[i], must_end[i], document)
+            required[i] = at
+            if at == must_end[i]:
+                return count
+            if lists[at] != document:
+                required[0] = advance(lead, required[0], must_end[0], np.int64(lists[at]))
+                matched = False
+                break
+        if not matched:
+            continue
+        musts = 0.0
+        for i in range(must_start.size):
+            list_codes = extra_codes if must_extra[i] else codes
+            musts += must_weight[i] - must_weight[i] / saturation[list_codes[required[i]]]
+        required[0] += 1
+        shoulds = 0.0
+        hopeless = False
+        for i in range(n):
+            if musts + shoulds + bound[i] < threshold:
+                hopeless = True
+                break
+            lists = extra_documents if extra[i] else documents
+            at = advance(lists, optional[i], end[i], document)
+            optional[i] = at
+            if at < end[i] and lists[at] == document:
+                list_codes = extra_codes if extra[i] else codes
+                shoulds += weight[i] - weight[i] / saturation[list_codes[at]]
+        if hopeless or musts + shoulds < threshold:
+            continue
+        if excluded(document, documents, extra_documents, not_start, not_end, not_extra):
+            continue
+        score = np.float32(np.float32(musts) + np.float32(shoulds))
+        count = insert(top_documents, top_scores, count, document, score)
+        if count == k:
+            threshold = top_scores[k - 1] * (1.0 - SLACK)
+    return count
+
+
+@kernel
+def find_terms(terms, term_ends, wanted, wanted_ends, found):
+    """The number of each wanted term in the sorted vocabulary, or -1."""
+    for w in range(found.size):
+        low, high = 0, term_ends.size - 1
+        start, stop = wanted_ends[w], wanted_ends[w + 1]
+        found[w] = -1
+        while low < high:
+            middle = (low + high) >> 1
+            at, end = term_ends[middle], term_ends[middle + 1]
+            i = start
+            while i < stop and at < end and wanted[i] == terms[at]:
+                i += 1
+                at += 1
+            if i == stop and at == end:
+                found[w] = middle
+                break
+            if at < end and (i == stop or terms[at] > wanted[i]):
+                high = middle
+            else:
+                low = middle + 1
+
+
+@kernel
+def phrase_list(
+    documents, offsets, stream, stream_ends, title_positions, lists, terms, places, in_title, found, frequencies
+):
+    """Passages with the phrase's terms at the given distances, and how often; returns how many passages.
+
+    lists int64 [terms]: the terms' list numbers, shortest first; terms, places: the phrase in order.
+    """
+    count = 0
+    cursor = np.empty(lists.size, np.int64)
+    for i in range(lists.size):
+        cursor[i] = offsets[lists[i]]
+    while cursor[0] < offsets[lists[0] + 1]:
+        document = np.int64(documents[cursor[0]])
+        cursor[0] += 1
+        matched = True
+        for i in range(1, lists.size):
+            end = offsets[lists[i] + 1]
+            cursor[i] = advance(documents, cursor[i], end, document)
+            if cursor[i] == end:
+                return count
+            if documents[cursor[i]] != document:
+                matched = False
+                break
+        if not matched:
+            continue
+        begin = stream_ends[document - 1] if document > 0 else np.int64(0)
+        stop = begin + title_positions[document] if in_title else stream_ends[document]
+        frequency = 0
+        for at in range(begin, stop - places[-1]):
+            here = True
+            for i in range(terms.size):
+                if stream[at + places[i]] != terms[i]:
+                    here = False
+                    break
+            if here:
+                frequency += 1
+        if frequency:
+            found[count] = document
+            frequencies[count] = frequency
+            count += 1
+    return count

@@ -1,0 +1,294 @@
+"""An index on disk: generations, the manifest that names the current one, checksums, the writer's lock.
+
+A commit is one rename. A writer fills a new folder `generation-N`, flushes every file to the disk, and only then
+puts a new `manifest.json` in the place of the old one; until that rename, readers and a machine that lost power
+see the old generation, after it the new one, never a mixture. Folders that no manifest names are a killed writer's
+and are removed by the next one. The lock belongs to the open file: a killed writer leaves none behind.
+
+    DIR/manifest.json          format, version, settings, counts, each file's size, shape and checksum
+    DIR/generation-000001/     one .npy file an array
+    DIR/write.lock
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from orienteer.errors import (
+    IndexCorruptError,
+    IndexLockedError,
+    IndexMissingError,
+    IndexVersionError,
+    OrienteerError,
+)
+
+FORMAT = "orienteer-index"
+VERSION = 1
+MANIFEST = "manifest.json"
+HEADER_BYTES = 128  # of every .npy file, so that a header can be written again when the length is known
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    generation: int
+    settings: dict[str, Any]
+    counts: dict[str, int]
+    files: dict[str, dict[str, Any]]
+
+    @property
+    def folder(self) -> str:
+        return f"generation-{self.generation:06d}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the index by its content: equal for equal passages in equal order."""
+        content = {name: entry["blake2b"] for name, entry in self.files.items()}
+        return _digest(json.dumps([self.settings, self.counts, content], sort_keys=True).encode())
+
+
+def read_manifest(path: Path) -> Manifest:
+    file = path / MANIFEST
+    try:
+        raw = json.loads(file.read_bytes())
+        if raw.get("format") != FORMAT:
+            raise IndexCorruptError(f"{file} is not an Orienteer index manifest; build the index again")
+        if raw["version"] != VERSION:
+            raise IndexVersionError(
+                f"{path} has index format {raw['version']}, this Orienteer reads format {VERSION}; "
+                "build the index again with `orienteer index`"
+            )
+        if raw.pop("checksum") != _digest(_canonical(raw)):
+            raise IndexCorruptError(f"{file} is damaged: its checksum does not match; build the index again")
+        return Manifest(raw["generation"], raw["settings"], raw["counts"], raw["files"])
+    except FileNotFoundError:
+        raise IndexMissingError(
+            f"no index at {path}: {MANIFEST} is not there; make one with `orienteer index PASSAGES --out {path}`"
+        ) from None
+    except NotADirectoryError:
+        raise IndexMissingError(f"no index at {path}: that is a file, an index is a folder") from None
+    except PermissionError:
+        raise IndexMissingError(f"the index at {path} cannot be read: permission denied") from None
+    except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError, RecursionError):
+        raise IndexCorruptError(f"{file} is damaged: it is not a manifest; build the index again") from None
+
+
+def open_arrays(path: Path, manifest: Manifest) -> dict[str, Array]:
+    """The generation's arrays, memory-mapped read-only; sizes and headers are checked, contents are not."""
+    arrays = {}
+    for name, entry in manifest.files.items():
+        file = path / manifest.folder / name
+        try:
+            size = file.stat().st_size
+        except OSError:
+            raise IndexCorruptError(f"{file} is missing; build the index again") from None
+        if size != entry["bytes"]:
+            raise IndexCorruptError(
+                f"{file} has {size} bytes where {entry['bytes']} were written; build the index again"
+            )
+        try:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, SyntaxError, EOFError, OSError, TypeError):
+            raise IndexCorruptError(f"{file} has a damaged header; build the index again") from None
+        if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
+            raise IndexCorruptError(
+                f"{file} holds {array.dtype.str}{list(array.shape)} where {entry['dtype']}{entry['shape']} "
+                "was written; build the index again"
+            )
+        arrays[name.removesuffix(".npy")] = np.asarray(array)
+    return arrays
+
+
+def verify(path: Path) -> list[str]:
+    """Read every byte and compare checksums; returns the damaged files."""
+    manifest = read_manifest(path)
+    open_arrays(path, manifest)
+    folder = path / manifest.folder
+    with ThreadPoolExecutor() as pool:
+        digests = pool.map(lambda name: file_digest(folder / name), manifest.files)
+        pairs = zip(manifest.files.items(), digests, strict=True)
+        return [str(folder / name) for (name, entry), digest in pairs if digest != entry["blake2b"]]
+
+
+class Writer:
+    """One generation under construction. Use as a context: leaving it without `commit` leaves no trace."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self.old: Manifest | None = read_manifest(path)
+        except (IndexMissingError, IndexCorruptError, IndexVersionError):
+            self.old = None
+        self.generation = self.old.generation + 1 if self.old else _next_generation(path)
+        self.folder = path / f"generation-{self.generation:06d}"
+
+    def __enter__(self) -> Writer:
+        _remove_strays(self.path, self.old)
+        self.folder.mkdir()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder is not None and not self._committed():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _committed(self) -> bool:
+        try:
+            return read_manifest(self.path).generation == self.generation
+        except OrienteerError:
+            return False
+
+    def array(self, name: str, dtype: DTypeLike) -> ArrayWriter:
+        return ArrayWriter(self.folder / f"{name}.npy", np.dtype(dtype))
+
+    def write(self, name: str, array: Array) -> None:
+        with self.array(name, array.dtype) as out:
+            out.append(array)
+
+    def commit(self, settings: dict[str, Any], counts: dict[str, int]) -> Manifest:
+        names = sorted(file.name for file in self.folder.glob("*.npy"))
+        with ThreadPoolExecutor() as pool:
+            entries = list(pool.map(lambda name: _entry(self.folder / name), names))
+        manifest = Manifest(self.generation, settings, counts, dict(zip(names, entries, strict=True)))
+        _sync_folder(self.folder)
+        raw = {
+            "format": FORMAT, "version": VERSION, "generation": manifest.generation,
+            "settings": settings, "counts": counts, "files": manifest.files,
+        }  # fmt: skip
+        raw["checksum"] = _digest(_canonical(raw))
+        temporary = self.path / f"{MANIFEST}.new"
+        with temporary.open("wb") as file:
+            file.write(json.dumps(raw, indent=1).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path / MANIFEST)
+        _sync_folder(self.path)
+        _remove_strays(self.path, manifest)
+        return manifest
+
+
+class ArrayWriter:
+    """A one-dimensional .npy file that grows; its header is written again on close."""
+
+    def __init__(self, file: Path, dtype: np.dtype[Any]):
+        self.dtype, self.length = dtype, 0
+        self._file = file.open("wb")
+        self._header()
+
+    def append(self, array: Array) -> None:
+        np.ascontiguousarray(array, self.dtype).tofile(self._file)
+        self.length += array.size
+
+    def append_bytes(self, data: bytes) -> None:
+        self._file.write(data)
+        self.length += len(data) // self.dtype.itemsize
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+            self._file.seek(0)
+            self._header()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def _header(self) -> None:
+        text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)})
+        room = HEADER_BYTES - len(npy.magic(1, 0)) - 2
+        self._file.write(npy.magic(1, 0) + room.to_bytes(2, "little") + text.ljust(room - 1).encode() + b"\n")
+
+    def __enter__(self) -> ArrayWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            with suppress(OSError):
+                self._file.close()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Writer]:
+    """The only writer of the index at `path`; a second one is refused at once."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / "write.lock").open("a+b")
+    except FileExistsError:
+        raise IndexMissingError(f"{path} is a file; name a folder for the index") from None
+    except OSError as error:
+        raise OrienteerError(f"cannot write an index at {path}: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise IndexLockedError(f"another process is writing {path}; try again when it is done") from None
+        try:
+            with Writer(path) as writer:
+                yield writer
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise OrienteerError(
+                    f"no space left to write the index at {path}; the previous index, if any, is untouched"
+                ) from None
+            raise
+
+
+def file_digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, _blake2b).hexdigest()
+
+
+def _entry(file: Path) -> dict[str, Any]:
+    array = np.load(file, mmap_mode="r", allow_pickle=False)
+    return {
+        "bytes": file.stat().st_size, "dtype": array.dtype.str, "shape": list(array.shape),
+        "blake2b": file_digest(file),
+    }  # fmt: skip
+
+
+def _remove_strays(path: Path, keep: Manifest | None) -> None:
+    for folder in path.glob("generation-*"):
+        if keep is None or folder.name != keep.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _next_generation(path: Path) -> int:
+    numbers = [folder.name.rpartition("-")[2] for folder in path.glob("generation-*")]
+    return max((int(number) for number in numbers if number.isdigit()), default=0) + 1
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _blake2b() -> Any:
+    return hashlib.blake2b(digest_size=16)
+
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _canonical(raw: dict[str, Any]) -> bytes:
+    return json.dumps(raw, sort_keys=True).encode()

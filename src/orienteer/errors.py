@@ -1,0 +1,91 @@
+"""Everything a user can get wrong, as one small class each.
+
+Each message says what was found, what was expected and how to mend it.
+"""
+
+from __future__ import annotations
+
+
+class OrienteerError(Exception):
+    """Base of every error that Orienteer raises on purpose."""
+
+
+class QueryError(OrienteerError):
+    """A query that cannot be read; `place` is the offending character's offset in `text`."""
+
+    def __init__(self, message: str, text: str = "", place: int = 0):
+        self.message, self.text, self.place = message, text, place
+        super().__init__(f"{message}\n{_pointer(text, place)}" if text else message)
+
+
+class QuerySyntaxError(QueryError):
+    """The text is not a query: an open quote, a stray parenthesis, an operator we do not offer."""
+
+
+class UnknownFieldError(QueryError):
+    """A field other than `contents` and `title`."""
+
+
+class TermTooLongError(QueryError):
+    """A term of more than 256 characters."""
+
+
+class BoostError(QueryError):
+    """A boost outside (0, 1000]."""
+
+
+class TooManyClausesError(QueryError):
+    """More than 1,024 clauses."""
+
+
+class DataError(OrienteerError):
+    """A row or file of passages or questions that cannot be read; the message names file and line."""
+
+
+class DuplicateIdError(DataError):
+    """Two passages with one id."""
+
+    def __init__(self, message: str, passage_id: str = ""):
+        self.passage_id = passage_id
+        super().__init__(message)
+
+
+class UnknownPassageError(OrienteerError):
+    """A passage id that the index does not hold."""
+
+
+class IndexError_(OrienteerError):
+    """Base of what can be wrong with an index on disk."""
+
+
+class IndexMissingError(IndexError_):
+    """No index at this path."""
+
+
+class IndexVersionError(IndexError_):
+    """An index written by another format version."""
+
+
+class IndexCorruptError(IndexError_):
+    """A truncated, resized or damaged index."""
+
+
+class IndexLockedError(IndexError_):
+    """Another process is writing this index."""
+
+
+class MissingExtraError(OrienteerError):
+    """An optional dependency that is not installed; the message gives the line that installs it."""
+
+    def __init__(self, package: str, extra: str):
+        super().__init__(
+            f"this needs the package {package!r}, which is not installed; "
+            f"run: pip install 'orienteer[{extra}]'"
+        )
+
+
+def _pointer(text: str, place: int, width: int = 60) -> str:
+    """The text around `place` on one line, with a caret under it."""
+    start = max(0, place - width // 2)
+    window = text[start : start + width].replace("\n", " ").replace("\t", " ")
+    return f"  {window}\n  {' ' * (place - start)}^"

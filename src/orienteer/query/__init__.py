@@ -1,0 +1,10 @@
+"""What an agent asks: refinements, queries, Lucene's syntax, the grammars G0 to G4."""
+
+from orienteer.query.grammar import BOOSTS, G0, G1, G2, G3, G4, GRAMMARS, Grammar, Operator
+from orienteer.query.refinement import FIELDS, Field, Op, Query, Refinement
+from orienteer.query.syntax import escape, parse
+
+__all__ = [
+    "BOOSTS", "FIELDS", "G0", "G1", "G2", "G3", "G4", "GRAMMARS",
+    "Field", "Grammar", "Op", "Operator", "Query", "Refinement", "escape", "parse",
+]  # fmt: skip

@@ -1,0 +1,70 @@
+"""When two answers are the same, and when a text holds an answer."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+# Every dash but the ASCII hyphen, which SQuAD's rule deletes: "1939–1945" is two tokens, "a-team" is one.
+_DASHES = {
+    code: " "
+    for code in [*range(0x80, 0x10000), 0x10EAD]
+    if unicodedata.category(chr(code)) == "Pd" or code == 0x2212
+}
+
+
+def normalise(text: str) -> str:
+    """SQuAD's normal form: lower case, no ASCII punctuation, no articles, single blanks."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def exact_match(answer: str, golds: Iterable[str]) -> bool:
+    """EM: the answer equals one of the gold answers once both are normalised."""
+    found = normalise(answer)
+    return any(found == normalise(gold) for gold in golds)
+
+
+def f1(answer: str, golds: Iterable[str]) -> float:
+    """SQuAD's token F1, the best over the gold answers."""
+    found = normalise(answer).split()
+    return max((_token_f1(found, normalise(gold).split()) for gold in golds), default=0.0)
+
+
+def _token_f1(found: Sequence[str], gold: Sequence[str]) -> float:
+    if not found or not gold:
+        return float(found == gold)
+    shared = sum((Counter(found) & Counter(gold)).values())
+    return 2 * shared / (len(found) + len(gold))
+
+
+def match_form(text: str) -> str:
+    """What relevance compares: the normal form with Unicode dashes as blanks, a blank at either end."""
+    return f" {normalise(text if text.isascii() else text.translate(_DASHES))} "
+
+
+@lru_cache(maxsize=1 << 14)
+def answer_forms(answers: tuple[str, ...]) -> tuple[str, ...]:
+    """The distinct match forms of gold answers; an answer that normalises to nothing is dropped."""
+    forms = dict.fromkeys(match_form(answer) for answer in answers)
+    return tuple(form for form in forms if form.strip())
+
+
+def holds_answer(text: str, answers: Sequence[str]) -> bool:
+    """rel(d): the tokens of a gold answer occur, whole and in order, in the text."""
+    forms = answer_forms(tuple(answers))
+    if not forms:
+        return False
+    form = match_form(text)
+    return any(answer in form for answer in forms)
+
+
+def holds_answer_loosely(text: str, answers: Sequence[str]) -> bool:
+    """The looser test of the paper's code: a substring will do, "son" is in "persons"."""
+    form = normalise(text)
+    return any((gold := normalise(answer)) and gold in form for answer in answers)

@@ -1,0 +1,129 @@
+"""Which passages training reads, in which order: a stream of batches that the seed alone decides."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tokenizers import Tokenizer
+
+from orienteer.reader.encoding import Offset, Pieces, Window, head_and_room, pieces, window_at
+from orienteer.reader.errors import TrainingError
+from orienteer.reader.mining import Evidence, TrainingRow
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How often a source is drawn, and how many negatives go with each of its positives on average."""
+
+    weight: float
+    negatives: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    batch: int = 16
+    pool: int = 512  # sequences sorted by length together
+    max_pieces: int = 192
+    short_pieces: int = 112  # of the windows of `short` of the pools: an answer's neighbourhood teaches most of it
+    short: float = 0.6
+    blank_titles: float = 0.5  # of positives and negatives alike
+    retrieved: float = 0.3  # of positives come from search where the question has such passages
+    shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh by their rows
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A window and what is true of it: wordpiece spans of the answer, none where it does not hold it."""
+
+    window: Window
+    spans: tuple[tuple[int, int], ...]  # places in window.ids, both ends inclusive
+    selects: bool  # whether the selection loss counts it: questions without negatives teach spans only
+
+
+def batches(rows: Sequence[TrainingRow], tokenizer: Tokenizer, config: StreamConfig) -> Iterator[list[Example]]:
+    """Endless batches of similar length; the same seed and rows give the same stream."""
+    generator = random.Random(config.seed)
+    draws = _draws(rows, config, generator)
+    while True:
+        pool = [next(draws) for _ in range(config.pool)]
+        size = config.short_pieces if generator.random() < config.short else config.max_pieces
+        examples = sorted(_encode(pool, tokenizer, size, generator), key=lambda e: len(e.window.ids))
+        cut = [examples[i : i + config.batch] for i in range(0, len(examples), config.batch)]
+        generator.shuffle(cut)
+        yield from cut
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    question: str
+    evidence: Evidence
+    title: str
+    selects: bool
+
+
+def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.Random) -> Iterator[_Draw]:
+    by_source: dict[str, list[TrainingRow]] = defaultdict(list)
+    for row in rows:
+        by_source[row.source].append(row)
+    if not by_source:
+        raise TrainingError("no training rows; mine some first, or give another file")
+    shares = {s: config.shares.get(s, Share(float(len(found)), 1.0)) for s, found in by_source.items()}
+    names, weights = list(shares), [share.weight for share in shares.values()]
+    orders = {name: _endless(by_source[name], generator) for name in names}
+    while True:
+        [name] = generator.choices(names, weights)
+        row = next(orders[name])
+        held = row.gold
+        if row.retrieved and (held is None or generator.random() < config.retrieved):
+            held = generator.choice(row.retrieved)
+        if held is None:
+            continue
+        wanted = int(shares[name].negatives + generator.random())
+        negatives = generator.sample(row.negatives, min(wanted, len(row.negatives)))
+        for evidence in [held, *negatives]:
+            title = "" if generator.random() < config.blank_titles else evidence.title
+            yield _Draw(row.question, evidence, title, bool(row.negatives))
+
+
+def _endless(rows: list[TrainingRow], generator: random.Random) -> Iterator[TrainingRow]:
+    while True:
+        yield from generator.sample(rows, len(rows))
+
+
+def _encode(
+    pool: Sequence[_Draw], tokenizer: Tokenizer, max_pieces: int, generator: random.Random
+) -> Iterator[Example]:
+    questions = pieces(tokenizer, [draw.question for draw in pool])
+    titles = pieces(tokenizer, [draw.title for draw in pool])
+    texts = pieces(tokenizer, [draw.evidence.text for draw in pool])
+    for draw, question, title, text in zip(pool, questions, titles, texts, strict=True):
+        yield _example(draw, question, title, text, max_pieces, generator)
+
+
+def _example(
+    draw: _Draw, question: Pieces, title: Pieces, text: Pieces, max_pieces: int, generator: random.Random
+) -> Example:
+    """One window of the passage: around an answer where there is one, else anywhere."""
+    head, room = head_and_room(question, title, max_pieces)
+    spans = [span for chars in draw.evidence.spans if (span := piece_span(text.offsets, *chars))]
+    low, high = 0, max(0, len(text.ids) - room)
+    if spans and high:
+        first, last = generator.choice(spans)
+        low, high = max(0, min(last - room + 1, high)), min(first, high)
+    start = generator.randint(low, max(low, high))
+    window = window_at(question, head, text, start, room)
+    shift = len(head) - start
+    inside = tuple(
+        (s + shift, e + shift) for s, e in spans if s >= start and e < start + len(window.offsets)
+    )
+    return Example(window, inside, draw.selects)
+
+
+def piece_span(offsets: Sequence[Offset], start: int, end: int) -> tuple[int, int] | None:
+    """The first and last wordpiece that touch the characters [start, end)."""
+    touched = [i for i, (s, e) in enumerate(offsets) if s < end and e > start]
+    return (touched[0], touched[-1]) if touched else None

@@ -1,0 +1,88 @@
+"""Question, title and text as windows of wordpieces: `[CLS] question [SEP] title [SEP] text [SEP]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer
+
+from orienteer.data.passage import Passage
+
+CLS, SEP, PAD = 101, 102, 0  # of every BERT vocabulary
+
+MAX_PIECES = 256  # of a window, its special tokens included
+OVERLAP = 64  # wordpieces that one window of a long text shares with the next
+MAX_QUESTION = 64
+MAX_TITLE = 32
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Offset = tuple[int, int]  # characters of the text that a wordpiece stands for, the end exclusive
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A text as wordpieces, each with its place in the text."""
+
+    ids: list[int]
+    offsets: list[Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One input of the model; the text's pieces start at `text_from` and are as many as `offsets`."""
+
+    ids: list[int]
+    text_from: int
+    offsets: Sequence[Offset]
+    question_size: int  # pieces of segment 0: [CLS], the question, [SEP]
+
+
+def pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
+    """The wordpieces of texts, without special tokens; offsets count the characters of the text as given."""
+    # A lone surrogate has no UTF-8 form; one character stands in for it, so that offsets stay.
+    whole = [text if text.isascii() else _SURROGATE.sub("\ufffd", text) for text in texts]
+    return [Pieces(e.ids, e.offsets) for e in tokenizer.encode_batch(whole, add_special_tokens=False)]
+
+
+def windows(
+    question: Pieces, title: Pieces, text: Pieces, max_pieces: int = MAX_PIECES, overlap: int = OVERLAP
+) -> list[Window]:
+    """The windows of a passage, in order; a text that fits, or is empty, makes one."""
+    head, room = head_and_room(question, title, max_pieces)
+    step = max(1, room - overlap)
+    starts = [0]
+    while starts[-1] + room < len(text.ids):
+        starts.append(starts[-1] + step)
+    return [window_at(question, head, text, start, room) for start in starts]
+
+
+def head_and_room(question: Pieces, title: Pieces, max_pieces: int) -> tuple[list[int], int]:
+    """What stands before the text, and how many of the text's pieces fit behind it."""
+    head = [CLS, *question.ids[:MAX_QUESTION], SEP, *title.ids[:MAX_TITLE], SEP]
+    return head, max_pieces - len(head) - 1
+
+
+def window_at(question: Pieces, head: list[int], text: Pieces, start: int, room: int) -> Window:
+    """The window whose text begins at the text's piece `start`."""
+    return Window(
+        [*head, *text.ids[start : start + room], SEP],
+        len(head),
+        text.offsets[start : start + room],
+        min(len(question.ids), MAX_QUESTION) + 2,
+    )
+
+
+def encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[list[Window]]]:
+    """The windows of every passage of every question."""
+    asked = pieces(tokenizer, [question for question, _ in pairs])
+    flat = [passage for _, passages in pairs for passage in passages]
+    # Agents meet the same passage for many questions of a batch: its pieces are made once.
+    distinct = list(dict.fromkeys([t for p in flat for t in (p.title, p.text)]))
+    cut = dict(zip(distinct, pieces(tokenizer, distinct), strict=True))
+    return [
+        [windows(question, cut[p.title], cut[p.text]) for p in passages]
+        for question, (_, passages) in zip(asked, pairs, strict=True)
+    ]
