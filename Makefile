@@ -14,6 +14,7 @@ LUCENE_JAR  ?= $(ORIENTEER_LUCENE_JAR)
 BIN     := .venv/bin
 BASE    := .venv/.base-installed
 EXTRAS  := .venv/.extras-installed
+LUCENE  := $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 help:  ## this list
@@ -30,8 +31,10 @@ test: $(BASE)  ## the tests that take a minute or so
 test-all: $(EXTRAS)  ## all tests, with Lucene (LUCENE_JAR=…) and tantivy
 	ORIENTEER_LUCENE_JAR='$(LUCENE_JAR)' $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
 
-bench: $(EXTRAS) $(INDEX)  ## cost of a refinement against Lucene (LUCENE_JAR=…) and tantivy
-	$(BIN)/orienteer bench refinements --index $(INDEX) --questions $(QUESTIONS) $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
+bench: $(EXTRAS) $(INDEX)  ## speed beside Lucene (LUCENE_JAR=…) and tantivy
+	$(BIN)/orienteer bench refinements --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)
+	$(BIN)/orienteer bench search --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)
+	$(BIN)/orienteer bench index $(PASSAGES) $(LUCENE)
 
 lint: $(BASE)  ## ruff and mypy
 	$(BIN)/ruff check

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from peers import lucene_folder, tantivy_engine
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +15,7 @@ from orienteer.data import read_questions
 from orienteer.engine import open_index
 from orienteer.engine.lucene_bench import lucene_search
 from orienteer.query import Query
+from peers import lucene_folder, tantivy_engine
 
 K = 5
 ROUNDS = 3

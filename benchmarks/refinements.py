@@ -12,20 +12,21 @@ import json
 import random
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from peers import lucene_folder, tantivy_engine
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from orienteer.data import read_questions
-from orienteer.engine import EmbeddedEngine, open_index
+from orienteer.engine import EmbeddedEngine, Hit, open_index
 from orienteer.engine.lucene_bench import lucene_search
 from orienteer.errors import OrienteerError
 from orienteer.query import FIELDS, G4, Query, Refinement
+from peers import lucene_folder, tantivy_engine
 
 K = 5
 TERMS = 100
@@ -48,7 +49,9 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_js
     engine = open_index(index, threads=1)
     rng = random.Random(SEED)
     asked = [question.question for question, _ in zip(read_questions(questions), range(limit), strict=False)]
-    states = [state for text in track(asked, "states", console=err, transient=True) for state in _states(engine, text, rng)]
+    states = [
+        state for text in track(asked, "states", console=err, transient=True) for state in _states(engine, text, rng)
+    ]
     if not states:
         raise OrienteerError(f"no question of {questions} finds a passage in {index}; nothing to measure")
     report: dict[str, object] = {
@@ -67,7 +70,9 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_js
         timed = lucene_search(lucene_jar, lucene_folder(index, engine, lucene_jar), queries, K, repeats=2, warmup=1)
         report["lucene_us"] = float(np.mean([row.search_us for row in timed]))
         report["lucene_parse_and_fetch_us"] = float(np.mean([row.cpu_us - row.search_us for row in timed]))
-        report["lucene_same_results"] = sum(list(row.hits) == hits for row, hits in zip(timed, expected, strict=True))
+        report["lucene_same_results"] = sum(
+            _float32(row.hits) == _float32(hits) for row, hits in zip(timed, expected, strict=True)
+        )
         report["lucene_compared"] = len(timed)
         report["refine_of_lucene"] = report["refine_us"]["all"] / report["lucene_us"]  # type: ignore[index, operator]
     if (peer := tantivy_engine(index, engine)) is not None:
@@ -123,6 +128,7 @@ def _time_refine(engine: EmbeddedEngine, states: list[State]) -> tuple[list[floa
 
 def _by_state(states: list[State], seconds: list[float]) -> dict[str, float]:
     """Microseconds a refinement: over the candidates by idf ("all"), by depth, and over random terms."""
+
     def mean(chosen: list[int]) -> float:
         total = sum(len(states[i].candidates) for i in chosen)
         return sum(seconds[i] for i in chosen) / total * 1e6 if total else float("nan")
@@ -136,7 +142,7 @@ def _by_state(states: list[State], seconds: list[float]) -> dict[str, float]:
     return result
 
 
-def _time_search(engine: EmbeddedEngine, states: list[State]) -> tuple[float, list[list[object]]]:
+def _time_search(engine: EmbeddedEngine, states: list[State]) -> tuple[float, list[list[Hit]]]:
     """Microseconds a query asked one by one, and its results, which `refine` must have given too."""
     results, seconds = [], 0.0
     for state in track(states, "search", console=err, transient=True):
@@ -150,6 +156,11 @@ def _time_search(engine: EmbeddedEngine, states: list[State]) -> tuple[float, li
                 raise OrienteerError(f"refine and search disagree on {state.query.refine(state.candidates[i])}")
             results.append(list(hits))
     return seconds / len(results) * 1e6, results
+
+
+def _float32(hits: Sequence[Hit]) -> list[tuple[str, np.float32]]:
+    """Lucene prints the shortest decimal of a float32; ours is the same number as a double."""
+    return [(hit.id, np.float32(hit.score)) for hit in hits]
 
 
 def _print(report: dict[str, object]) -> None:

@@ -46,7 +46,13 @@ CORRECTIONS = [
     (range(0x16FE2, 0x16FE3), "other"),
     (range(0x1FB00, 0x1FC00), "pictographic"),
 ]
-SINGLE = {0x23: "keycap_base", 0x2A: "keycap_base", 0x20E3: "keycap", 0xFE0E: "text_style", 0xFE0F: "emoji_style"}
+SINGLE = {
+    0x23: "keycap_base",
+    0x2A: "keycap_base",
+    0x20E3: "keycap",
+    0xFE0E: "text_style",
+    0xFE0F: "emoji_style",
+}
 WORD_BREAK = {
     "Hebrew_Letter": "hebrew", "Numeric": "digit", "Katakana": "katakana", "MidLetter": "mid_letter",
     "MidNum": "mid_digit", "MidNumLet": "mid_both", "Single_Quote": "quote", "Double_Quote": "double_quote",

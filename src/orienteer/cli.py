@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape as plain
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from orienteer.errors import DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
@@ -47,7 +56,9 @@ def index(
         Path | None, typer.Option(help="file of passage ids, one a line, to delete from the index at --out")
     ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="read every byte of the index and check it")] = False,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="leave out rows that cannot be read, and count them")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="leave out rows that cannot be read, and count them")
+    ] = False,
     threads: Threads = 2,
     as_json: Json = False,
 ) -> None:
@@ -122,9 +133,14 @@ def _verify(path: Path, as_json: bool) -> None:
 @app.command()
 def search(
     index: IndexDir,
-    query: Annotated[str | None, typer.Argument(help="Lucene syntax: who +title:muppet -contents:trash", show_default=False)] = None,
+    query: Annotated[
+        str | None,
+        typer.Argument(help="Lucene syntax: who +title:muppet -contents:trash", show_default=False),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="passages to show", min=1, max=10_000)] = 5,
-    queries: Annotated[Path | None, typer.Option(help="file of queries, one a line; prints JSON lines; - is stdin")] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="file of queries, one a line; prints JSON lines; - is stdin")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="show the share of each clause in each score")] = False,
     threads: Threads = 2,
     as_json: Json = False,
@@ -152,7 +168,8 @@ def search(
     if not hits:
         out.print("[dim]no passage matches[/]")
     for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1):
-        out.print(f"[bold]{rank}.[/] [bold cyan]{plain(passage.title or '(no title)')}[/]  [dim]{hit.score:.4f}  {plain(hit.id)}[/]")
+        title = plain(passage.title or "(no title)")
+        out.print(f"[bold]{rank}.[/] [bold cyan]{title}[/]  [dim]{hit.score:.4f}  {plain(hit.id)}[/]")
         out.print(plain(_shorten(passage.text)), style="default")
         if explain:
             out.print(_share_table(reasons[rank - 1]))
@@ -161,16 +178,17 @@ def search(
 
 def _search_file(engine: EmbeddedEngine, file: Path, k: int) -> None:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise OrienteerError(f"cannot read the queries in {file}: {error}") from None
-    lines = [line for line in text.split("\n") if line.strip()]
-    parsed = []
-    for number, line in enumerate(lines, 1):
-        try:
-            parsed.append(parse(line))
-        except QueryError as error:
-            raise type(error)(f"query {number} of {file}: {error.message}", error.text, error.place) from None
+    lines, parsed = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                parsed.append(parse(line))
+            except QueryError as error:
+                raise type(error)(f"{file}:{number}: {error.message}", error.text, error.place) from None
+            lines.append(line)
     with _compiling():
         for start in range(0, len(lines), 1024):
             part = slice(start, start + 1024)
@@ -260,17 +278,11 @@ def bench_index(
 
 def _benchmark(name: str) -> Any:
     """A module of the source tree's `benchmarks` folder, which is not part of the installed package."""
-    import importlib.util
-
-    file = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
-    if not file.is_file():
-        raise OrienteerError(f"the benchmark {file.name} is not here; run it from a checkout of the project")
-    spec = importlib.util.spec_from_file_location(f"benchmarks.{name}", file)
-    assert spec is not None and spec.loader is not None
-    sys.path.insert(0, str(file.parent))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    folder = Path(__file__).parents[2] / "benchmarks"
+    if not (folder / f"{name}.py").is_file():
+        raise OrienteerError(f"the benchmark {name!r} is not here; run it from a checkout of the project")
+    sys.path.insert(0, str(folder))
+    return import_module(name)
 
 
 def _open(path: Path, threads: int) -> EmbeddedEngine:
@@ -281,7 +293,7 @@ def _open(path: Path, threads: int) -> EmbeddedEngine:
 
 def _read_ids(file: Path) -> list[str]:
     try:
-        return [line for line in file.read_text(encoding="utf-8").split("\n") if line]
+        return [line for line in file.read_text(encoding="utf-8-sig").split("\n") if line]
     except (OSError, UnicodeDecodeError) as error:
         raise OrienteerError(f"cannot read the ids in {file}: {error}") from None
 
@@ -291,13 +303,25 @@ def _shorten(text: str, words: int = 45) -> str:
     return " ".join(parts[:words]) + (" …" if len(parts) > words else "")
 
 
+def plain(text: str) -> str:
+    """Text as it is: no markup, and no control character that a terminal would obey."""
+    return escape("".join(c if c.isprintable() or c == "\n" else " " for c in text))
+
+
 def _print_json(row: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 @contextmanager
 def _progress(what: str) -> Iterator[Any]:
-    columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("passages"), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("passages"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done: bar.update(task, completed=done)
@@ -315,6 +339,9 @@ def _compiling() -> Iterator[None]:
 
 def main() -> None:
     """Entry point: a mistake of the user's is one message, not a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # JSON is UTF-8 in every locale; what is no character, in an argument, comes out as JSON's own escape.
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
     except OrienteerError as error:

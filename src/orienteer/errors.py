@@ -54,23 +54,23 @@ class UnknownPassageError(OrienteerError):
     """A passage id that the index does not hold."""
 
 
-class IndexError_(OrienteerError):
+class IndexFilesError(OrienteerError):
     """Base of what can be wrong with an index on disk."""
 
 
-class IndexMissingError(IndexError_):
+class IndexMissingError(IndexFilesError):
     """No index at this path."""
 
 
-class IndexVersionError(IndexError_):
+class IndexVersionError(IndexFilesError):
     """An index written by another format version."""
 
 
-class IndexCorruptError(IndexError_):
+class IndexCorruptError(IndexFilesError):
     """A truncated, resized or damaged index."""
 
 
-class IndexLockedError(IndexError_):
+class IndexLockedError(IndexFilesError):
     """Another process is writing this index."""
 
 
@@ -87,5 +87,5 @@ class MissingExtraError(OrienteerError):
 def _pointer(text: str, place: int, width: int = 60) -> str:
     """The text around `place` on one line, with a caret under it."""
     start = max(0, place - width // 2)
-    window = text[start : start + width].replace("\n", " ").replace("\t", " ")
+    window = "".join(c if c.isprintable() else " " for c in text[start : start + width])
     return f"  {window}\n  {' ' * (place - start)}^"

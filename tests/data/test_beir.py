@@ -13,17 +13,14 @@ from orienteer.errors import DataError
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "corpus.jsonl").write_text(
-        '{"_id": "d1", "title": "One", "text": "first", "metadata": {}}\n'
-        '{"_id": "d2", "title": "", "text": "second"}\n'
+        '{"_id": "d1", "title": "One", "text": "first", "metadata": {}}\n{"_id": "d2", "title": "", "text": "second"}\n'
     )
     (tmp_path / "queries.jsonl").write_text(
         '{"_id": "q1", "text": "what is one", "metadata": {}}\n{"_id": "q2", "text": "what is two"}\n'
         '{"_id": "q3", "text": "what is three"}\n'
     )
     (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "test.tsv").write_text(
-        "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t2\nq3\td1\t0\n"
-    )
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t2\nq3\td1\t0\n")
     (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td2\t1\n")
     return tmp_path
 

@@ -40,9 +40,7 @@ def test_a_file_of_several_streams_is_read_to_the_end(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_zeros_after_a_stream_are_padding(tmp_path, suffix):
     path = tmp_path / f"p.jsonl{suffix}"
-    path.write_bytes(
-        WHOLE[suffix] + bytes(8) + COMPRESS[suffix](b'{"id": "z", "text": ""}') + bytes(4)
-    )
+    path.write_bytes(WHOLE[suffix] + bytes(8) + COMPRESS[suffix](b'{"id": "z", "text": ""}') + bytes(4))
     assert len(read(path)) == 2001
 
 
@@ -61,9 +59,7 @@ def test_a_file_cut_anywhere_is_one_data_error(tmp_path_factory, suffix, data):
     cut = data.draw(st.integers(0, len(whole) - 1))
     path = tmp_path_factory.getbasetemp() / f"cut.jsonl{suffix}"
     path.write_bytes(whole[:cut])
-    with pytest.raises(
-        DataError, match=f"cut.jsonl{suffix}: the {NAMES[suffix]} file is cut short or damaged"
-    ):
+    with pytest.raises(DataError, match=f"cut.jsonl{suffix}: the {NAMES[suffix]} file is cut short or damaged"):
         read(path)
 
 
@@ -133,7 +129,6 @@ def test_a_compressed_file_under_a_plain_name_is_still_read(tmp_path, suffix):
 
 def test_a_line_without_end_is_an_error_and_not_all_of_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("orienteer.data.lines.MAX_LINE", 1 << 20)
-    monkeypatch.setattr(compression, "BLOCK", 1 << 18)
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"id": 1, "text": ""}\n' + b"x" * (3 << 20))
     with pytest.raises(DataError, match=r"p\.jsonl: line 2 is longer than 1 MiB"):

@@ -74,9 +74,7 @@ def test_several_files_are_read_in_the_order_given(tmp_path):
     paths = [tmp_path / f"{n}.jsonl{suffix}" for n, suffix in enumerate(["", ".gz", ".xz", ".zst", ".xz"])]
     for n, path in reversed(list(enumerate(paths))):
         write_jsonl(path, [Passage(f"{n}-{i}", "", "text") for i in range(3)])
-    assert [passage.id for passage in read_passages(paths)] == [
-        f"{n}-{i}" for n in range(5) for i in range(3)
-    ]
+    assert [passage.id for passage in read_passages(paths)] == [f"{n}-{i}" for n in range(5) for i in range(3)]
 
 
 BAD_PASSAGES = {
@@ -146,11 +144,9 @@ def test_places_of_ids_are_found_again_across_files(tmp_path):
 def test_a_question_has_what_its_row_has(tmp_path):
     path = rows(
         tmp_path / "q.jsonl",
-        '{"id": 1, "question": "who?", "answers": ["me", "I"], '
-        '"source": "nq", "passage_id": 3, "answer_start": 0}',
+        '{"id": 1, "question": "who?", "answers": ["me", "I"], "source": "nq", "passage_id": 3, "answer_start": 0}',
         '{"id": "2", "question": "what?"}',
-        '{"id": "3", "question": "how?", "answers": null, '
-        '"source": null, "passage_id": null, "answer_start": null}',
+        '{"id": "3", "question": "how?", "answers": null, "source": null, "passage_id": null, "answer_start": null}',
     )
     assert list(read_questions(path)) == [
         Question("1", "who?", ("me", "I"), "nq", "3", 0),

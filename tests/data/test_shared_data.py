@@ -24,9 +24,7 @@ def test_question_sets_have_the_questions_their_readme_counts(name, count):
 
 @pytest.mark.slow
 def test_all_passages_are_read_and_hold_the_answers_of_dev():
-    gold = {
-        question.passage_id: question for question in read_questions(SHARED / "questions" / "dev.jsonl.xz")
-    }
+    gold = {question.passage_id: question for question in read_questions(SHARED / "questions" / "dev.jsonl.xz")}
     count = untitled = found = 0
     for passage in read_passages(sorted((SHARED / "passages").glob("*.jsonl.xz"))):
         count += 1

@@ -41,9 +41,7 @@ def test_an_empty_folder_is_an_error(tmp_path):
 def test_a_folder_of_something_else_says_what_it_has(tmp_path):
     for n in range(5):
         (tmp_path / f"passages-{n}.jsonl").write_text("")
-    with pytest.raises(
-        DataError, match=r"it has passages-0\.jsonl, .*, …\); give files of passages one by one"
-    ):
+    with pytest.raises(DataError, match=r"it has passages-0\.jsonl, .*, …\); give files of passages one by one"):
         read_passages(tmp_path)
 
 

@@ -186,13 +186,9 @@ titles = st.sampled_from(["A", "A#1", "A_b", "", "dev.json"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(articles=st.lists(st.tuples(titles, st.lists(text, max_size=4)), max_size=8))
 def test_ids_are_unique_stable_and_nothing_is_lost(tmp_path, articles):
-    content = {
-        "data": [{"title": t, "paragraphs": [{"context": c, "qas": []} for c in cs]} for t, cs in articles]
-    }
+    content = {"data": [{"title": t, "paragraphs": [{"context": c, "qas": []} for c in cs]} for t, cs in articles]}
     path = squad(tmp_path, content)
     found = list(read_passages(path))
-    assert [passage.text for passage in found] == [
-        context for _, contexts in articles for context in contexts
-    ]
+    assert [passage.text for passage in found] == [context for _, contexts in articles for context in contexts]
     assert len({passage.id for passage in found}) == len(found)
     assert list(read_passages(path)) == found

@@ -75,9 +75,7 @@ def test_underlined_headings_count_and_list_items_over_a_rule_do_not(tmp_path):
 
 
 def test_a_comment_in_a_code_block_is_no_heading(tmp_path):
-    found = markdown(
-        tmp_path, "# Guide\n\n```sh\n# install\n\n# run\n```\n~~~\n```\n# still code\n~~~\n# Next\nx"
-    )
+    found = markdown(tmp_path, "# Guide\n\n```sh\n# install\n\n# run\n```\n~~~\n```\n# still code\n~~~\n# Next\nx")
     assert [passage.title for passage in found] == ["Guide", "Guide: Next"]
     assert "# still code" in found[0].text
 
@@ -129,9 +127,7 @@ def test_bad_utf_8_is_named_by_its_line_and_the_line_may_be_skipped(tmp_path):
     with pytest.raises(DataError, match=r"a\.txt:3: invalid UTF-8: byte 0xe4 at byte 2"):
         list(read_passages(tmp_path))
     bad = BadRows()
-    assert [passage.text for passage in read_passages(tmp_path, skip_bad=True, on_bad=bad)] == [
-        "good\n\nfine"
-    ]
+    assert [passage.text for passage in read_passages(tmp_path, skip_bad=True, on_bad=bad)] == ["good\n\nfine"]
     assert bad.count == 1
 
 
@@ -162,9 +158,9 @@ def test_questions_in_a_text_file_are_one_a_line(tmp_path):
 
 
 lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=40)
-sentences = st.lists(
-    st.sampled_from(["word", "end.", "Why?", "x" * 30, "湖。", "\t", "  "]), max_size=500
-).map(" ".join)
+sentences = st.lists(st.sampled_from(["word", "end.", "Why?", "x" * 30, "湖。", "\t", "  "]), max_size=500).map(
+    " ".join
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -178,11 +174,7 @@ def test_no_word_of_a_text_is_lost_or_moved(tmp_path, text):
     assert all(passage.text and words(passage.text) <= 275 for passage in found)
 
 
-@given(
-    text=st.lists(
-        lines | st.sampled_from(["# A", "## B", "===", "---", "```", "~~~", "", "- x"]), max_size=15
-    )
-)
+@given(text=st.lists(lines | st.sampled_from(["# A", "## B", "===", "---", "```", "~~~", "", "- x"]), max_size=15))
 def test_any_markdown_gives_passages_with_text_and_title(text):
     pieces = list(split_text(enumerate(text, 1), "name", markdown=True))
     assert all(piece.text.strip() and piece.title for piece in pieces)

@@ -22,9 +22,7 @@ def table(tmp_path, text: str):
 
 
 def test_a_quoted_text_loses_its_quotes_and_doubled_ones_become_one(tmp_path):
-    path = table(
-        tmp_path, HEADER + '1\t"Aaron ( or ; ""Ahärôn"") is a prophet."\tAaron\n2\tplain\t"""Weird"" Al"\n'
-    )
+    path = table(tmp_path, HEADER + '1\t"Aaron ( or ; ""Ahärôn"") is a prophet."\tAaron\n2\tplain\t"""Weird"" Al"\n')
     assert list(read_passages(path)) == [
         Passage("1", "Aaron", 'Aaron ( or ; "Ahärôn") is a prophet.'),
         Passage("2", '"Weird" Al', "plain"),
@@ -63,6 +61,7 @@ def test_a_title_with_loose_quotes_is_taken_as_dpr_takes_it(tmp_path):
         ("5\ta\tb\tc", "4 columns; expected 3"),
         ("\ttext\ttitle", 'the "id" is empty'),
         ('5\t"open\ttitle', "quotes out of order"),
+        ('5\t"loose" text\t"open', "quotes out of order"),
         ("5\ta\rb\ttitle", "new-line character"),
         ("5\t" + "x" * 140_000 + "\ttitle", "field larger than field limit"),
     ],

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from orienteer.data.passage import Passage
+from orienteer.engine.build import build_index
 from orienteer.engine.check import EngineContractError, check_engine
+from orienteer.engine.embedded import open_index
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.engine.reference import ReferenceEngine
 from orienteer.errors import TooManyClausesError
@@ -36,11 +38,18 @@ def tantivy(passages: Sequence[Passage], request: pytest.FixtureRequest) -> Engi
     return TantivyEngine(passages)
 
 
+def embedded(passages: Sequence[Passage], request: pytest.FixtureRequest) -> Engine:
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("embedded")
+    build_index(passages, folder, threads=1)
+    return open_index(folder)
+
+
 # An engine of ours is one more line here; the number is how far a score may be from Lucene's, relatively.
 ENGINES: dict[str, tuple[Make, float]] = {
     "reference": (lambda passages, request: ReferenceEngine(passages), 0.0),
+    "embedded": (embedded, 0.0),
     "lucene": (lucene, 0.0),
-    "tantivy": (tantivy, 1e-3),  # so far only because half the titles of a small collection are missing
+    "tantivy": (tantivy, 1e-3),  # the price of passages without a title in a small collection
 }
 
 

@@ -130,7 +130,7 @@ def test_equal_scores_come_in_the_order_of_the_passages() -> None:
     assert [hit.id for hit in ReferenceEngine(copies).search(Query("words"), 2)] == ["z", "a"]
 
 
-def test_refine_is_search_one_by_one(engine, golden_answers) -> None:
+def test_refine_is_search_one_by_one(engine) -> None:
     query = Query("lord of the rings")
     refinements = parse('+(title:rings) -(contents:tree) (contents:"lord rings"^4) "ring"').refinements
     assert engine.refine(query, refinements, 3) == [engine.search(query.refine(r), 3) for r in refinements]

@@ -11,9 +11,9 @@ from threading import Semaphore, Thread
 
 from orienteer.data.compression import compression_of, read_blocks
 
-# Eight blocks of 8 MiB for the file being read, as many for the next: enough that two files decompress side
-# by side most of the time, and at most 128 MiB.
-_BLOCKS_AHEAD = 8
+# Four blocks of 16 MiB for the file being read, as many for the next: enough that two files decompress side
+# by side most of the time; at most 128 MiB wait.
+_BLOCKS_AHEAD = 4
 _FILES_AT_ONCE = 2
 
 

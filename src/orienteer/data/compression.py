@@ -26,8 +26,9 @@ _MAGIC: dict[Compression, tuple[bytes, ...]] = {
 }
 
 # A thread that decompresses waits for the interpreter's lock after every call: blocks are few and large.
-BLOCK = 8 << 20
+BLOCK = 16 << 20
 _READ = 4 << 20
+_PLAIN_BLOCK = 1 << 20
 
 _END = b"the end that orienteer appends"
 
@@ -55,7 +56,7 @@ def read_blocks(path: Path) -> Generator[bytes, None, None]:
                 case "zstd":
                     yield from _decompress_zstd(raw)
                 case None:
-                    while block := raw.read(BLOCK):
+                    while block := raw.read(_PLAIN_BLOCK):
                         yield block
     except EOFError:
         raise _damaged(path, kind, "it ends in the middle of its data") from None
@@ -90,9 +91,7 @@ def _compression_by_content(path: Path, head: bytes) -> Compression | None:
 
 
 def _damaged(path: Path, kind: Compression | None, detail: str) -> DataError:
-    return DataError(
-        f"{shown(path)}: the {kind} file is cut short or damaged: {detail}; copy or download it again"
-    )
+    return DataError(f"{shown(path)}: the {kind} file is cut short or damaged: {detail}; copy or download it again")
 
 
 def _decompress(raw: BinaryIO, kind: Literal["gzip", "xz"]) -> Generator[bytes, None, None]:

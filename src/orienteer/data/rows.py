@@ -85,9 +85,7 @@ def question_of(row: Row) -> Question:
     passage_id = None if row.get("passage_id") is None else check_id(row["passage_id"], "passage_id")
     start = row.get("answer_start")
     if start is not None and (type(start) is not int or start < 0):
-        raise Fault(
-            f'the "answer_start" is {reprlib.repr(start)}; expected a character offset from 0, or none'
-        )
+        raise Fault(f'the "answer_start" is {reprlib.repr(start)}; expected a character offset from 0, or none')
     strings = {"id": id, name: question, "source": source, "passage_id": passage_id or ""}
     for field, value in (*strings.items(), *(("answers", answer) for answer in answers)):
         check_whole(field, value)
@@ -110,9 +108,7 @@ def check_id(value: object, field: str = "id") -> str:
     if type(value) is not str:
         raise Fault(f'the "{field}" is {kind(value)}; expected a string or an integer')
     if not value.isprintable() and (found := _CONTROL.search(value)):
-        raise Fault(
-            f'the "{field}" {reprlib.repr(value)} holds the control character {found[0]!r}; expected none'
-        )
+        raise Fault(f'the "{field}" {reprlib.repr(value)} holds the control character {found[0]!r}; expected none')
     if not value or value.isspace():
         raise Fault(f'the "{field}" is empty; expected a string or an integer')
     return value

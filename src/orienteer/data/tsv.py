@@ -69,9 +69,7 @@ def _rows(numbered: Iterator[tuple[int, bytes]], bad: Report) -> Iterator[tuple[
                 yield number, fields
 
 
-def _row(
-    line: bytes, following: Callable[[], tuple[int, bytes] | None], taken: list[tuple[int, bytes]]
-) -> list[str]:
+def _row(line: bytes, following: Callable[[], tuple[int, bytes] | None], taken: list[tuple[int, bytes]]) -> list[str]:
     """The fields of the row that starts with `line`; the further lines it runs over are put into `taken`."""
     text = decoded(line)
     lines, length = [text], len(text)
@@ -80,7 +78,7 @@ def _row(
             return next(csv.reader(lines, delimiter="\t", strict=True))
         except csv.Error as error:
             if not str(error).startswith("unexpected end"):
-                return _loose_row(lines, error)
+                return _loose_row(text, error)
         while True:
             start = following()
             if start is None or length > csv.field_size_limit():
@@ -93,17 +91,15 @@ def _row(
                 break
 
 
-def _loose_row(lines: list[str], error: csv.Error) -> list[str]:
-    """A row such as `1⇥"A text."⇥"Weird Al" Yankovic`, as DPR's reader takes it: quotes are lost, no more.
+def _loose_row(line: str, error: csv.Error) -> list[str]:
+    """A row such as `1⇥"A text."⇥"Weird Al" Yankovic`, as DPR's reader takes it: the quotes are lost, no more.
 
-    Only where the row is one line: over several, the quotes of the next rows may have been taken for its own.
+    Only where its first line is the whole row: otherwise the next rows' quotes may have been taken for its own.
     """
-    if len(lines) == 1:
-        try:
-            fields, *rest = csv.reader([lines[0] + "\n", "end"], delimiter="\t")
-        except csv.Error as again:
-            error = again
-        else:
-            if rest == [["end"]]:
-                return fields
+    try:
+        fields, *rest = csv.reader([line + "\n", "end"], delimiter="\t")
+        if rest == [["end"]]:
+            return fields
+    except csv.Error as again:
+        error = again
     raise Fault(f"quotes out of order ({error}); double a quote inside a quoted field") from None

@@ -11,6 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from orienteer.engine import bm25
 from orienteer.engine.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WORDS, TRANSITIONS
 from orienteer.engine.index import FIELD_COUNT, Index, saturations
 from orienteer.engine.kernels import invert, tokenize
-from orienteer.engine.store import Manifest, Writer, writing
+from orienteer.engine.kernels.search import WINDOW
+from orienteer.engine.store import Manifest, Writer, read_manifest, writing
 from orienteer.errors import DataError, DuplicateIdError, UnknownPassageError
 
 BATCH_BYTES = 4 << 20
@@ -63,6 +65,7 @@ def update_index(
 
     Its files equal, byte for byte, those of a fresh build of the same passages in the same order.
     """
+    read_manifest(Path(path))  # before a folder is made for an index that is not there
     with writing(Path(path)) as writer:
         old = Index.open(Path(path))
         keep = np.ones(old.size, np.bool_)
@@ -106,7 +109,7 @@ class _Lexicon:
     def terms(self) -> list[bytes]:
         letters = self.letters[: self.ends[self.count]].tobytes()
         ends = self.ends[: self.count + 1].tolist()
-        return [letters[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        return [letters[start:end] for start, end in pairwise(ends)]
 
 
 class _Builder:
@@ -243,10 +246,10 @@ class _Builder:
                 top = invert.fill_lists(stream, ends, titles, field, low, high, cursor, last, numbers, counts)
                 highest = max(highest, int(top))
                 documents.append(numbers)
-                counts.tofile(counts_out)
+                counts_out.write(counts.data)
         if highest > MAX_FREQUENCY:
             raise DataError(f"one passage holds a term {highest:,} times; split it into shorter passages")
-        numbers = np.load(self.writer.folder / "documents.npy", mmap_mode="r")
+        numbers = np.asarray(np.load(self.writer.folder / "documents.npy", mmap_mode="r"))
         frequencies = np.memmap(counts_file, np.uint32, "r", shape=numbers.shape) if numbers.size else numbers
         slices = [(f, slice(offsets[f * count + a], offsets[f * count + b])) for f, a, b in ranges]
         seen = np.zeros((FIELD_COUNT, highest + 1, 256), np.bool_)
@@ -270,6 +273,17 @@ class _Builder:
         codes = np.load(self.writer.folder / "codes.npy", mmap_mode="r")
         invert.highest_codes(offsets, np.asarray(codes), best)
         self.writer.write("best_codes", best)
+        # Lists with four passages a window or more: too long to say "somewhere here" of a window.
+        windows = -(-ends.size // WINDOW)
+        long_lists = np.flatnonzero(np.diff(offsets) >= 4 * windows) if windows else np.empty(0, np.int64)
+        window_starts = np.zeros(long_lists.size * (windows + 1), np.uint32)
+        window_best = np.zeros(long_lists.size * windows, kind)
+        invert.lists_by_window(
+            offsets, numbers, np.asarray(codes), long_lists, WINDOW, windows, window_starts, window_best
+        )
+        self.writer.write("long_lists", long_lists.astype(np.int64))
+        self.writer.write("window_starts", window_starts)
+        self.writer.write("window_best", window_best)
         self.writer.write("pairs", pairs.astype(np.uint32).reshape(-1))
 
 

@@ -33,6 +33,7 @@ class Text(NamedTuple):
 class Postings(NamedTuple):
     """A list: a range of the index's postings, or of the query's own (`extra`), its idf and highest saturation."""
 
+    term: int  # its number in the vocabulary; -1 for a phrase
     start: int
     end: int
     extra: bool
@@ -90,7 +91,9 @@ class Lists:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         found = find_terms(self.index, [term for text in new for term in text.terms])
         if found.size == len(new):
-            self._known.update(zip(new, self._terms(np.array([text.field for text in new], np.int64), found), strict=True))
+            self._known.update(
+                zip(new, self._terms(np.array([text.field for text in new], np.int64), found), strict=True)
+            )
             return self._known
         at = 0
         for text in new:
@@ -111,10 +114,10 @@ class Lists:
         starts, ends = offsets[numbers].tolist(), offsets[numbers + 1].tolist()
         highest = index.saturation[index.array("best_codes")[numbers]]
         return [
-            Postings(start, end, False, index.idf(field, end - start), top) if term != NO_TERM and end > start else None
-            for field, term, start, end, top in zip(
-                fields.tolist(), terms.tolist(), starts, ends, highest, strict=True
-            )
+            Postings(term, start, end, False, index.idf(field, end - start), top)
+            if term != NO_TERM and end > start
+            else None
+            for field, term, start, end, top in zip(fields.tolist(), terms.tolist(), starts, ends, highest, strict=True)
         ]
 
     def _phrase(self, text: Text, terms: list[int]) -> Postings | None:
@@ -142,7 +145,7 @@ class Lists:
         self.codes.append(codes[which].astype(self.codes[0].dtype))
         # Lucene adds the terms' float32 idf in double.
         idf = np.float32(sum(float(index.idf(field, frequency)) for frequency in frequencies))
-        return Postings(start, self.length, True, idf, self.saturation()[codes].max())
+        return Postings(NO_TERM, start, self.length, True, idf, self.saturation()[codes].max())
 
     def _list_length(self, number: int) -> int:
         offsets = self.index.array("offsets")
@@ -160,6 +163,14 @@ class Lists:
     def pairs(self) -> list[tuple[int, int, int]]:
         """What each code stands for: field, frequency, norm."""
         return [*self.index.code_of, *self._pairs]
+
+    def rows(self, clauses: Rows) -> NDArray[np.int64]:
+        """Each clause's row in the index's `window_best`, -1 for a short list."""
+        longs, offsets = self.index.long_starts, clauses.start
+        if longs.size == 0:
+            return np.full(offsets.size, -1)
+        row = np.minimum(np.searchsorted(longs, offsets), longs.size - 1)
+        return np.where((longs[row] == offsets) & ~clauses.extra, row, -1)
 
     def arrays(self) -> tuple[Any, Any, Any, Any, Any]:
         """The kernels' first arguments: postings of the index, of the query, and what their codes stand for."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.analysis import analyze
 from orienteer.engine import refine as refining
+from orienteer.engine.analysis import analyze
 from orienteer.engine.clauses import Compiled, Rows, compile_query, find_terms, too_many_clauses
 from orienteer.engine.explain import Explanation, explain
 from orienteer.engine.index import FIELD_NUMBER, NO_TERM, Index
@@ -174,7 +174,9 @@ class EmbeddedEngine:
             required = must.start, must.end, must.extra, must.weight
             count = kernels.search_all(*arrays, *required, *optional, *excluded, numbers, scores)
         else:
-            count = kernels.search_any(*arrays, *optional, *excluded, numbers, scores)
+            windows = self.index.array("window_starts"), self.index.array("window_best"), self.index.size
+            rows = query.lists.rows(should)
+            count = kernels.search_any(*arrays, *windows, *optional, rows, *excluded, numbers, scores)
         return Hits(self.index, numbers[:count], scores[:count])
 
 

@@ -50,7 +50,13 @@ def explain(query: Compiled, number: int) -> Explanation:
         if here and occur != "must_not":
             score = clause.weight - clause.weight / arrays[4][codes[at]]
         return Share(
-            occur, FIELD_NAME[text.field], " ".join(text.terms), clause.boost, float(postings.idf), frequency, float(score)
+            occur,
+            FIELD_NAME[text.field],
+            " ".join(text.terms),
+            clause.boost,
+            float(postings.idf),
+            frequency,
+            float(score),
         )
 
     must = [share("must", clause) for clause in query.must]

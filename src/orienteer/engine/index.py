@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.engine import bm25
-from orienteer.engine.store import Manifest, open_arrays, read_manifest
+from orienteer.engine.store import Manifest, open_latest
+from orienteer.errors import IndexCorruptError
 
 FIELD_COUNT = 2
 FIELD_NUMBER = {"contents": 0, "title": 1}
 NO_TERM = -1
 
 ARRAYS = (
-    "best_codes", "codes", "documents", "id_ends", "id_slots", "ids", "norms", "offsets", "pairs",
-    "stream", "stream_ends", "term_ends", "terms", "text", "text_ends", "title_positions",
+    "best_codes", "codes", "documents", "id_ends", "id_slots", "ids", "long_lists", "norms", "offsets", "pairs",
+    "stream", "stream_ends", "term_ends", "terms", "text", "text_ends", "title_positions", "window_best", "window_starts",
 )  # fmt: skip
 
 
@@ -31,6 +32,9 @@ class Index:
     offsets                 int64 [2 * terms + 1]: where each list starts in documents and codes
     documents, codes        postings: passage numbers, and (field, frequency, norm) pairs by number in `pairs`
     best_codes              each list's highest code; codes are ordered by the score they give
+    long_lists              the lists that stand in most windows of passages; for each of them, by window,
+    window_starts           where it stands, and
+    window_best             its best code + 1
     stream, stream_ends     every passage's terms by position; -1 is a removed stop word
     title_positions         how many positions of a passage's stream are its title's
     text, text_ends         stored titles and texts; text_ends [passages, 2]
@@ -46,10 +50,7 @@ class Index:
 
     @classmethod
     def open(cls, path: Path | str) -> Index:
-        from orienteer.errors import IndexCorruptError
-
-        manifest = read_manifest(Path(path))
-        arrays = open_arrays(Path(path), manifest)
+        manifest, arrays = open_latest(Path(path))
         if missing := set(ARRAYS) - set(arrays):
             raise IndexCorruptError(f"{path} lacks {', '.join(sorted(missing))}; build the index again")
         return cls(manifest, arrays)
@@ -72,6 +73,12 @@ class Index:
         values = saturations(self.array("pairs").reshape(-1, 3), self.field_counts)
         values.flags.writeable = False
         return values
+
+    @cached_property
+    def long_starts(self) -> NDArray[np.int64]:
+        """Where each of `long_lists` starts in the postings."""
+        starts: NDArray[np.int64] = self.array("offsets")[self.array("long_lists")]
+        return starts
 
     def saturation_with(self, pairs: list[tuple[int, int, int]]) -> NDArray[np.float32]:
         """`saturation` followed by that of further (field, frequency, norm) pairs."""
@@ -130,4 +137,5 @@ def saturations(pairs: NDArray[Any], totals: NDArray[np.int64]) -> NDArray[np.fl
     pairs [codes, 3]: field, frequency, norm; totals [2, 2]: passages that have the field, terms in it.
     """
     caches = np.stack([bm25.norm_cache(int(length), int(passages)) for passages, length in totals])
-    return np.float32(1) + pairs[:, 1].astype(np.float32) * caches[pairs[:, 0], pairs[:, 2]]
+    values: NDArray[np.float32] = np.float32(1) + pairs[:, 1].astype(np.float32) * caches[pairs[:, 0], pairs[:, 2]]
+    return values

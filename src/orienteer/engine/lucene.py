@@ -37,9 +37,7 @@ class LuceneEngine:
     by default to a temporary folder that goes with the engine.
     """
 
-    def __init__(
-        self, jar: str | Path, source: Iterable[Passage] | str | Path, path: str | Path | None = None
-    ):
+    def __init__(self, jar: str | Path, source: Iterable[Passage] | str | Path, path: str | Path | None = None):
         self._java = java = _Java(jar)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(source, str | Path):
@@ -119,8 +117,7 @@ class LuceneEngine:
         words = len(texts) - len(query.refinements)
         if (found := sum(counts[:words]) + sum(map(bool, counts[words:]))) > MAX_CLAUSES:
             raise TooManyClausesError(
-                f"the query has {found} clauses once analysed, at most {MAX_CLAUSES} are allowed; "
-                "shorten the question"
+                f"the query has {found} clauses once analysed, at most {MAX_CLAUSES} are allowed; shorten the question"
             )
 
     def _passage(self, id: str) -> Passage:

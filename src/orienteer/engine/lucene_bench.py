@@ -56,9 +56,7 @@ class TimedHits:
     error: str | None = None
 
 
-def lucene_index(
-    jar: str | Path, passages: Iterable[Passage] | Path, out: str | Path, threads: int = 1
-) -> IndexTiming:
+def lucene_index(jar: str | Path, passages: Iterable[Passage] | Path, out: str | Path, threads: int = 1) -> IndexTiming:
     """Build an index of one segment in `out`; a path is a file that `write_records` wrote.
 
     With one thread passages keep their order; with more, Lucene deals them out as it likes and ties follow.

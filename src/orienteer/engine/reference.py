@@ -42,8 +42,7 @@ def clauses(query: Query) -> dict[Clause, np.float32]:
             found.append((Clause(_occur(refinement), refinement.field, offsets), refinement.weight))
     if len(found) > MAX_CLAUSES:
         raise TooManyClausesError(
-            f"the query has {len(found)} clauses once analysed, at most {MAX_CLAUSES} are allowed; "
-            "shorten the question"
+            f"the query has {len(found)} clauses once analysed, at most {MAX_CLAUSES} are allowed; shorten the question"
         )
     boosts: dict[Clause, float] = defaultdict(float)
     for clause, boost in found:

@@ -47,7 +47,7 @@ def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
     texts = [text_of_term(field, term) for field, term in numbers]
     known = query.lists.find(text for text in texts if text is not None)
     place: dict[Text, int] = {}
-    groups = []
+    groups: list[tuple[Text, Postings]] = []
     group_of_word = np.full(len(texts), -1)
     absent = np.zeros(len(texts), np.bool_)
     for word, text in enumerate(texts):
@@ -117,13 +117,15 @@ def run(index: Index, query: Compiled, work: Plan, k: int, parts: int) -> tuple[
         edges = [index.size * part // parts for part in range(parts + 1)]
         with ThreadPoolExecutor(parts) as pool:
             walked = list(pool.map(walk, edges[:-1], edges[1:]))
-        base_numbers, base_scores, base_count = _merged_base([part[0:2] for part in walked], [part[4] for part in walked])
+        base_numbers, base_scores, base_count = _merged_base(
+            [part[0:2] for part in walked], [part[4] for part in walked]
+        )
         own_numbers, own_scores, own_counts = kernels.merge_variants(
             np.stack([part[2] for part in walked]), np.stack([part[3] for part in walked]),
             np.stack([part[5] for part in walked]),
         )  # fmt: skip
     holds = np.zeros((len(lists), depth), np.bool_)
-    terms = np.array([_term(index, text, postings) for text, postings in work.groups], np.int64)
+    terms = np.array([postings.term for postings in lists], np.int64)
     fields = np.array([text.field for text, _ in work.groups], np.int64)
     kernels.members(
         index.array("stream"), index.array("stream_ends"), index.array("title_positions"), arrays[2],
@@ -140,16 +142,9 @@ def run(index: Index, query: Compiled, work: Plan, k: int, parts: int) -> tuple[
 
 
 def _merged_base(parts: list[Any], counts: list[int]) -> tuple[Any, Any, int]:
-    """The query's own results from those of each range of passages; ranges come in order, so a stable sort keeps ties."""
+    """The query's own results from those of each range; ranges come in order, so a stable sort keeps ties."""
     depth = parts[0][0].size
     numbers = np.concatenate([numbers[:count] for (numbers, _), count in zip(parts, counts, strict=True)])
     scores = np.concatenate([scores[:count] for (_, scores), count in zip(parts, counts, strict=True)])
     best = np.argsort(-scores, kind="stable")[:depth]
     return numbers[best], scores[best], best.size
-
-
-def _term(index: Index, text: Text, postings: Postings) -> int:
-    """The number of a group's term; a phrase has none and is looked up in its own postings."""
-    if postings.extra:
-        return -1
-    return int(np.searchsorted(index.array("offsets"), postings.start, side="right") - 1) - text.field * index.terms

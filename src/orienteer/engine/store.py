@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ from orienteer.errors import (
 FORMAT = "orienteer-index"
 VERSION = 1
 MANIFEST = "manifest.json"
+LOCK = "write.lock"
 HEADER_BYTES = 128  # of every .npy file, so that a header can be written again when the length is known
 
 Array = NDArray[Any]
@@ -66,7 +67,8 @@ class Manifest:
 def read_manifest(path: Path) -> Manifest:
     file = path / MANIFEST
     try:
-        raw = json.loads(file.read_bytes())
+        data = file.read_bytes()
+        raw = json.loads(data)
         if raw.get("format") != FORMAT:
             raise IndexCorruptError(f"{file} is not an Orienteer index manifest; build the index again")
         if raw["version"] != VERSION:
@@ -74,7 +76,7 @@ def read_manifest(path: Path) -> Manifest:
                 f"{path} has index format {raw['version']}, this Orienteer reads format {VERSION}; "
                 "build the index again with `orienteer index`"
             )
-        if raw.pop("checksum") != _digest(_canonical(raw)):
+        if data != _rendered(raw) or raw.pop("checksum") != _digest(_canonical(raw)):
             raise IndexCorruptError(f"{file} is damaged: its checksum does not match; build the index again")
         return Manifest(raw["generation"], raw["settings"], raw["counts"], raw["files"])
     except FileNotFoundError:
@@ -94,36 +96,49 @@ def open_arrays(path: Path, manifest: Manifest) -> dict[str, Array]:
     arrays = {}
     for name, entry in manifest.files.items():
         file = path / manifest.folder / name
+        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
         try:
-            size = file.stat().st_size
-        except OSError:
+            with file.open("rb") as opened:
+                size = os.fstat(opened.fileno()).st_size
+                if size != entry["bytes"]:
+                    raise IndexCorruptError(
+                        f"{file} has {size} bytes where {entry['bytes']} were written; build the index again"
+                    )
+                if opened.read(HEADER_BYTES) != _header(dtype, *shape):
+                    raise IndexCorruptError(f"{file} has a damaged header; build the index again")
+                array = np.memmap(opened, dtype, "r", HEADER_BYTES, shape)
+        except FileNotFoundError:
             raise IndexCorruptError(f"{file} is missing; build the index again") from None
-        if size != entry["bytes"]:
-            raise IndexCorruptError(
-                f"{file} has {size} bytes where {entry['bytes']} were written; build the index again"
-            )
-        try:
-            array = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, SyntaxError, EOFError, OSError, TypeError):
-            raise IndexCorruptError(f"{file} has a damaged header; build the index again") from None
-        if list(array.shape) != entry["shape"] or array.dtype.str != entry["dtype"]:
-            raise IndexCorruptError(
-                f"{file} holds {array.dtype.str}{list(array.shape)} where {entry['dtype']}{entry['shape']} "
-                "was written; build the index again"
-            )
+        except OSError as error:
+            raise IndexCorruptError(f"{file} cannot be read: {error.strerror}") from None
         arrays[name.removesuffix(".npy")] = np.asarray(array)
     return arrays
 
 
+def open_latest(path: Path) -> tuple[Manifest, dict[str, Array]]:
+    """The current manifest and its arrays, even while a writer puts a newer generation in their place."""
+    manifest = read_manifest(path)
+    while True:
+        try:
+            return manifest, open_arrays(path, manifest)
+        except IndexCorruptError:
+            newer = read_manifest(path)
+            if newer.generation == manifest.generation:
+                raise
+            manifest = newer
+
+
 def verify(path: Path) -> list[str]:
     """Read every byte and compare checksums; returns the damaged files."""
-    manifest = read_manifest(path)
-    open_arrays(path, manifest)
+    manifest, _ = open_latest(path)
     folder = path / manifest.folder
-    with ThreadPoolExecutor() as pool:
-        digests = pool.map(lambda name: file_digest(folder / name), manifest.files)
-        pairs = zip(manifest.files.items(), digests, strict=True)
-        return [str(folder / name) for (name, entry), digest in pairs if digest != entry["blake2b"]]
+    try:
+        with ThreadPoolExecutor() as pool:
+            digests = list(pool.map(lambda name: file_digest(folder / name), manifest.files))
+    except FileNotFoundError:
+        return verify(path)  # a writer replaced this generation, or else opening says what is missing
+    pairs = zip(manifest.files.items(), digests, strict=True)
+    return [str(folder / name) for (name, entry), digest in pairs if digest != entry["blake2b"]]
 
 
 class Writer:
@@ -131,21 +146,23 @@ class Writer:
 
     def __init__(self, path: Path):
         self.path = path
-        try:
-            self.old: Manifest | None = read_manifest(path)
-        except (IndexMissingError, IndexCorruptError, IndexVersionError):
-            self.old = None
+        self.old: Manifest | None = None
+        with suppress(IndexMissingError, IndexCorruptError, IndexVersionError):
+            self.old = read_manifest(path)
         self.generation = self.old.generation + 1 if self.old else _next_generation(path)
         self.folder = path / f"generation-{self.generation:06d}"
 
     def __enter__(self) -> Writer:
-        _remove_strays(self.path, self.old)
+        # Beside a manifest that cannot be read, no folder is known to be a killed writer's: all stay until the commit.
+        if self.old is not None or not (self.path / MANIFEST).exists():
+            _remove_strays(self.path, self.old)
         self.folder.mkdir()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.folder is not None and not self._committed():
+        if not self._committed():
             shutil.rmtree(self.folder, ignore_errors=True)
+            (self.path / f"{MANIFEST}.new").unlink(missing_ok=True)
 
     def _committed(self) -> bool:
         try:
@@ -173,7 +190,7 @@ class Writer:
         raw["checksum"] = _digest(_canonical(raw))
         temporary = self.path / f"{MANIFEST}.new"
         with temporary.open("wb") as file:
-            file.write(json.dumps(raw, indent=1).encode())
+            file.write(_rendered(raw))
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / MANIFEST)
@@ -188,10 +205,11 @@ class ArrayWriter:
     def __init__(self, file: Path, dtype: np.dtype[Any]):
         self.dtype, self.length = dtype, 0
         self._file = file.open("wb")
-        self._header()
+        self._file.write(_header(dtype, 0))
 
     def append(self, array: Array) -> None:
-        np.ascontiguousarray(array, self.dtype).tofile(self._file)
+        # Not `tofile`, whose error on a full disk does not say that the disk is full.
+        self._file.write(np.ascontiguousarray(array, self.dtype).data)
         self.length += array.size
 
     def append_bytes(self, data: bytes) -> None:
@@ -200,17 +218,9 @@ class ArrayWriter:
 
     def close(self) -> None:
         if not self._file.closed:
-            self._file.flush()
             self._file.seek(0)
-            self._header()
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._file.write(_header(self.dtype, self.length))
             self._file.close()
-
-    def _header(self) -> None:
-        text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)})
-        room = HEADER_BYTES - len(npy.magic(1, 0)) - 2
-        self._file.write(npy.magic(1, 0) + room.to_bytes(2, "little") + text.ljust(room - 1).encode() + b"\n")
 
     def __enter__(self) -> ArrayWriter:
         return self
@@ -226,9 +236,10 @@ class ArrayWriter:
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
     """The only writer of the index at `path`; a second one is refused at once."""
+    _refuse_strange_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = (path / "write.lock").open("a+b")
+        lock = (path / LOCK).open("a+b")
     except FileExistsError:
         raise IndexMissingError(f"{path} is a file; name a folder for the index") from None
     except OSError as error:
@@ -249,12 +260,35 @@ def writing(path: Path) -> Iterator[Writer]:
             raise
 
 
+def _refuse_strange_folder(path: Path) -> None:
+    """Every index has a lock file; a damaged manifest without one is another program's file, not to be replaced."""
+    if (path / MANIFEST).exists() and not (path / LOCK).exists():
+        try:
+            read_manifest(path)
+        except IndexCorruptError:
+            raise IndexCorruptError(
+                f"{path / MANIFEST} is not an Orienteer index manifest; name another folder for the index"
+            ) from None
+        except IndexVersionError:
+            pass
+
+
 def file_digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, _blake2b).hexdigest()
 
 
+def _header(dtype: np.dtype[Any], length: int) -> bytes:
+    """The first bytes of every .npy file, always `HEADER_BYTES` of them."""
+    text = repr({"descr": dtype.str, "fortran_order": False, "shape": (length,)})
+    room = HEADER_BYTES - len(npy.magic(1, 0)) - 2
+    return npy.magic(1, 0) + room.to_bytes(2, "little") + text.ljust(room - 1).encode() + b"\n"
+
+
 def _entry(file: Path) -> dict[str, Any]:
+    """What the manifest says of a file, which is flushed to the disk: it may have been changed through a map."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
     array = np.load(file, mmap_mode="r", allow_pickle=False)
     return {
         "bytes": file.stat().st_size, "dtype": array.dtype.str, "shape": list(array.shape),
@@ -285,10 +319,14 @@ def _blake2b() -> Any:
     return hashlib.blake2b(digest_size=16)
 
 
-
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _canonical(raw: dict[str, Any]) -> bytes:
     return json.dumps(raw, sort_keys=True).encode()
+
+
+def _rendered(raw: dict[str, Any]) -> bytes:
+    """A manifest's file, byte for byte: what differs from it in any way is damaged."""
+    return json.dumps(raw, indent=1).encode()

@@ -13,9 +13,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 # Every dash but the ASCII hyphen, which SQuAD's rule deletes: "1939–1945" is two tokens, "a-team" is one.
 _DASHES = {
-    code: " "
-    for code in [*range(0x80, 0x10000), 0x10EAD]
-    if unicodedata.category(chr(code)) == "Pd" or code == 0x2212
+    code: " " for code in [*range(0x80, 0x10000), 0x10EAD] if unicodedata.category(chr(code)) == "Pd" or code == 0x2212
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tokenizers import Tokenizer
 
-from orienteer.reader.encoding import Offset, Pieces, Window, head_and_room, pieces, window_at
+from orienteer.reader.encoding import Marks, Offset, Pieces, Window, head_and_room, pieces, window_at
 from orienteer.reader.errors import TrainingError
 from orienteer.reader.mining import Evidence, TrainingRow
 
@@ -97,29 +97,26 @@ def _endless(rows: list[TrainingRow], generator: random.Random) -> Iterator[Trai
 def _encode(
     pool: Sequence[_Draw], tokenizer: Tokenizer, max_pieces: int, generator: random.Random
 ) -> Iterator[Example]:
+    marks = Marks.of(tokenizer)
     questions = pieces(tokenizer, [draw.question for draw in pool])
     titles = pieces(tokenizer, [draw.title for draw in pool])
     texts = pieces(tokenizer, [draw.evidence.text for draw in pool])
     for draw, question, title, text in zip(pool, questions, titles, texts, strict=True):
-        yield _example(draw, question, title, text, max_pieces, generator)
+        head, room = head_and_room(question, title, marks, max_pieces)
+        yield _example(draw, head, text, room, generator)
 
 
-def _example(
-    draw: _Draw, question: Pieces, title: Pieces, text: Pieces, max_pieces: int, generator: random.Random
-) -> Example:
+def _example(draw: _Draw, head: list[int], text: Pieces, room: int, generator: random.Random) -> Example:
     """One window of the passage: around an answer where there is one, else anywhere."""
-    head, room = head_and_room(question, title, max_pieces)
     spans = [span for chars in draw.evidence.spans if (span := piece_span(text.offsets, *chars))]
     low, high = 0, max(0, len(text.ids) - room)
     if spans and high:
         first, last = generator.choice(spans)
         low, high = max(0, min(last - room + 1, high)), min(first, high)
     start = generator.randint(low, max(low, high))
-    window = window_at(question, head, text, start, room)
+    window = window_at(head, text, start, room)
     shift = len(head) - start
-    inside = tuple(
-        (s + shift, e + shift) for s, e in spans if s >= start and e < start + len(window.offsets)
-    )
+    inside = tuple((s + shift, e + shift) for s, e in spans if s >= start and e < start + len(window.offsets))
     return Example(window, inside, draw.selects)
 
 

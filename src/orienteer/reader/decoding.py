@@ -19,15 +19,24 @@ class PieceSpan(NamedTuple):
 
 
 def best_span(
-    start: NDArray[np.float32], end: NDArray[np.float32], longest: int = MAX_ANSWER_PIECES
+    start: NDArray[np.float32],
+    end: NDArray[np.float32],
+    continues: NDArray[np.bool_] | None = None,
+    longest: int = MAX_ANSWER_PIECES,
 ) -> PieceSpan:
     """The pair first ≤ last < first + longest with the greatest sum; ties go to the earliest.
 
-    start, end: [text pieces], at least one.
+    start, end: [text pieces], at least one. `continues` marks pieces that go on with the word before them: an
+    answer is made of whole words.
     """
     size = len(start)
-    scores = start[:, None] + end[None, :]  # [first, last]
-    allowed = np.triu(np.ones((size, size), bool)) & ~np.triu(np.ones((size, size), bool), longest)
-    place = int(np.argmax(np.where(allowed, scores, -np.inf)))
-    first, last = divmod(place, size)
-    return PieceSpan(first, last, float(scores[first, last]))
+    if continues is not None and not continues.all():
+        start = np.where(continues, -np.inf, start)
+        end = np.where(np.append(continues[1:], False), -np.inf, end)
+    best = PieceSpan(0, 0, -np.inf)
+    for more in range(min(longest, size)):
+        sums = start[: size - more] + end[more:]
+        first = int(np.argmax(sums))
+        if sums[first] > best.score or (sums[first] == best.score and first < best.first):
+            best = PieceSpan(first, first + more, float(sums[first]))
+    return best

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
 from orienteer.data.passage import Passage
+from orienteer.reader.errors import ModelCorruptError
 
-CLS, SEP, PAD = 101, 102, 0  # of every BERT vocabulary
+PAD = 0  # what stands there is masked, so any id will do
 
 MAX_PIECES = 256  # of a window, its special tokens included
 OVERLAP = 64  # wordpieces that one window of a long text shares with the next
@@ -20,6 +22,20 @@ MAX_TITLE = 32
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Offset = tuple[int, int]  # characters of the text that a wordpiece stands for, the end exclusive
+
+
+class Marks(NamedTuple):
+    """The ids of the tokens around question, title and text."""
+
+    cls: int
+    sep: int
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Marks:
+        first, between = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+        if first is None or between is None:
+            raise ModelCorruptError("the tokenizer has no [CLS] or no [SEP]; expected that of a BERT")
+        return cls(first, between)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,41 +64,49 @@ def pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
 
 
 def windows(
-    question: Pieces, title: Pieces, text: Pieces, max_pieces: int = MAX_PIECES, overlap: int = OVERLAP
+    question: Pieces,
+    title: Pieces,
+    text: Pieces,
+    marks: Marks,
+    max_pieces: int = MAX_PIECES,
+    overlap: int = OVERLAP,
 ) -> list[Window]:
     """The windows of a passage, in order; a text that fits, or is empty, makes one."""
-    head, room = head_and_room(question, title, max_pieces)
+    head, room = head_and_room(question, title, marks, max_pieces)
     step = max(1, room - overlap)
     starts = [0]
     while starts[-1] + room < len(text.ids):
         starts.append(starts[-1] + step)
-    return [window_at(question, head, text, start, room) for start in starts]
+    return [window_at(head, text, start, room) for start in starts]
 
 
-def head_and_room(question: Pieces, title: Pieces, max_pieces: int) -> tuple[list[int], int]:
+def head_and_room(question: Pieces, title: Pieces, marks: Marks, max_pieces: int = MAX_PIECES) -> tuple[list[int], int]:
     """What stands before the text, and how many of the text's pieces fit behind it."""
-    head = [CLS, *question.ids[:MAX_QUESTION], SEP, *title.ids[:MAX_TITLE], SEP]
+    cls, sep = marks
+    head = [cls, *question.ids[:MAX_QUESTION], sep, *title.ids[:MAX_TITLE], sep]
     return head, max_pieces - len(head) - 1
 
 
-def window_at(question: Pieces, head: list[int], text: Pieces, start: int, room: int) -> Window:
+def window_at(head: list[int], text: Pieces, start: int, room: int) -> Window:
     """The window whose text begins at the text's piece `start`."""
+    sep = head[-1]
     return Window(
-        [*head, *text.ids[start : start + room], SEP],
+        [*head, *text.ids[start : start + room], sep],
         len(head),
         text.offsets[start : start + room],
-        min(len(question.ids), MAX_QUESTION) + 2,
+        head.index(sep) + 1,
     )
 
 
 def encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[list[Window]]]:
     """The windows of every passage of every question."""
+    marks = Marks.of(tokenizer)
     asked = pieces(tokenizer, [question for question, _ in pairs])
     flat = [passage for _, passages in pairs for passage in passages]
     # Agents meet the same passage for many questions of a batch: its pieces are made once.
     distinct = list(dict.fromkeys([t for p in flat for t in (p.title, p.text)]))
     cut = dict(zip(distinct, pieces(tokenizer, distinct), strict=True))
     return [
-        [windows(question, cut[p.title], cut[p.text]) for p in passages]
+        [windows(question, cut[p.title], cut[p.text], marks) for p in passages]
         for question, (_, passages) in zip(asked, pairs, strict=True)
     ]

@@ -135,8 +135,9 @@ def write_rows(path: Path, rows: Iterable[TrainingRow]) -> int:
     try:
         with partial.open("wb") as raw:
             with compressed(raw, path) as out:
-                for count, row in enumerate(rows, 1):
+                for row in rows:
                     out.write(json.dumps(_fields(row), ensure_ascii=False).encode() + b"\n")
+                    count += 1
             raw.flush()
             os.fsync(raw.fileno())
         partial.replace(path)
@@ -159,9 +160,7 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
                 tuple(map(_evidence, row["negatives"])),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path}, line {number}: not a training row ({error!r}); mine the file again"
-            ) from None
+            raise DataError(f"{path}, line {number}: not a training row ({error!r}); mine the file again") from None
 
 
 def _fields(row: TrainingRow) -> dict[str, Any]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-
-WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+from orienteer.reader.weights import CONFIG, SHIPPED, TOKENIZER, dequantise, load_folder, save_folder
 
 
 class ReaderModel(nn.Module):
@@ -36,23 +34,19 @@ class ReaderModel(nn.Module):
         start, end = self.span(states).unbind(-1)  # [B, L] each
         return self.select(states[:, 0]).squeeze(-1), start, end
 
-    def save_pretrained(self, folder: Path) -> None:
-        """`config.json` and `model.safetensors`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-        partial = folder / f".{WEIGHTS}.partial"
-        save_file(tensors, partial)
-        partial.replace(folder / WEIGHTS)
-        config = {**self.encoder.config.to_dict(), "architectures": ["ReaderModel"]}
-        (folder / CONFIG).write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+    def save_pretrained(self, folder: Path, tokenizer: Tokenizer, **notes: Any) -> None:
+        """A reader's folder with float32 weights."""
+        tensors = {name: tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
+        config = self.encoder.config.to_dict()
+        save_folder(folder, config, tensors, tokenizer.to_str(), **notes)
 
     @classmethod
     def from_pretrained(cls, name: str | Path) -> ReaderModel:
-        """A reader's folder, or any BERT (folder or hub name), which gets new heads."""
+        """A reader's folder, `shipped`, or any BERT (folder or hub name), which gets new heads."""
         # Training sees most passages once: dropout only slows it, by a tenth on a CPU.
         quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        folder = Path(name)
-        if not is_reader(folder):
+        folder = reader_folder(name)
+        if folder is None:
             try:
                 return cls(BertModel.from_pretrained(str(name), add_pooling_layer=False, **quiet))
             except (OSError, ValueError) as error:
@@ -60,29 +54,28 @@ class ReaderModel(nn.Module):
                     f"{name}: no BERT can be loaded from here ({error}); expected a folder with config.json and "
                     "model.safetensors, or a hub name"
                 ) from None
-        config = BertConfig.from_pretrained(folder, **quiet)
-        model = cls(BertModel(config, add_pooling_layer=False))
+        files = load_folder(folder)
+        settings = {key: value for key, value in files.config.items() if key != "reader"}
+        model = cls(BertModel(BertConfig(**{**settings, **quiet}), add_pooling_layer=False))
         try:
-            model.load_state_dict(load_file(folder / WEIGHTS))
-        except (SafetensorError, RuntimeError, OSError) as error:
-            raise ModelCorruptError(
-                f"{folder / WEIGHTS}: cannot be read as a reader's weights ({error}); copy or train it again"
-            ) from None
+            model.load_state_dict({n: torch.from_numpy(v) for n, v in dequantise(files.tensors).items()})
+        except RuntimeError as error:
+            raise ModelCorruptError(f"{folder}: not a reader's weights ({error}); train it again") from None
         return model
 
 
-def is_reader(folder: Path) -> bool:
-    """Whether a folder holds a reader, not a bare BERT."""
+def reader_folder(name: str | Path) -> Path | None:
+    """The folder of a reader, not of a bare BERT; `shipped` is the one that comes with the package."""
+    folder = SHIPPED if str(name) == "shipped" else Path(name)
     try:
-        config = json.loads((folder / CONFIG).read_text())
+        return folder if "reader" in json.loads((folder / CONFIG).read_text()) else None
     except (OSError, ValueError):
-        return False
-    return bool(config.get("architectures") == ["ReaderModel"])
+        return None
 
 
 def load_tokenizer(name: str | Path) -> Tokenizer:
     """The `tokenizer.json` of a folder or hub name, without truncation or padding of its own."""
-    path = Path(name) / TOKENIZER
+    path = (reader_folder(name) or Path(name)) / TOKENIZER
     if path.exists():
         tokenizer = Tokenizer.from_file(str(path))
     else:

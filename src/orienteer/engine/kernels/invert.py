@@ -47,7 +47,7 @@ def fill_lists(stream, ends, title_positions, field, low, high, cursor, last, do
 
     cursor int64 [high - low]: where each list starts in `documents`; last int32 [high - low], all -1.
     """
-    highest = 0
+    highest = np.int64(0)
     begin = 0
     for passage in range(ends.size):
         stop = ends[passage] if field == 0 else begin + title_positions[passage]
@@ -61,7 +61,7 @@ def fill_lists(stream, ends, title_positions, field, low, high, cursor, last, do
                 counts[cursor[term]] = 1
                 cursor[term] += 1
                 if highest == 0:
-                    highest = 1
+                    highest = np.int64(1)
             else:
                 counts[cursor[term] - 1] += 1
                 if counts[cursor[term] - 1] > highest:
@@ -93,6 +93,27 @@ def highest_codes(offsets, codes, best):
             if codes[i] > top:
                 top = codes[i]
         best[number] = top
+
+
+@kernel
+def lists_by_window(offsets, documents, codes, lists, window, windows, starts, best):
+    """Where each list stands at each window of passages, and its highest code + 1 there, 0 where it has none.
+
+    starts uint32 [lists * (windows + 1)], from the list's own start; best [lists * windows].
+    """
+    for row in range(lists.size):
+        start = offsets[lists[row]]
+        here = 0
+        for at in range(start, offsets[lists[row] + 1]):
+            place = documents[at] // window
+            while here < place:
+                here += 1
+                starts[row * (windows + 1) + here] = at - start
+            if codes[at] + 1 > best[row * windows + place]:
+                best[row * windows + place] = codes[at] + 1
+        while here < windows:
+            here += 1
+            starts[row * (windows + 1) + here] = offsets[lists[row] + 1] - start
 
 
 @kernel

@@ -13,7 +13,8 @@ import numpy as np
 
 from orienteer.engine.kernels.compile import inlined, kernel
 
-WINDOW = 4096
+WINDOW = 1024  # passages a window; the index holds each long list's best code in each
+SEEDS = 8  # windows searched before all others
 SLACK = 1e-6  # relative; covers the rounding of double sums to float32 in comparisons with bounds
 
 
@@ -70,46 +71,85 @@ def excluded(document, documents, extra_documents, not_start, not_end, not_extra
     return False
 
 
+@inlined
+def place_of(documents, at, stop, document):
+    """Where `document` is in documents[at:stop], or the place of the next one: bisect without branches, then look."""
+    size = stop - at
+    while size > 8:
+        half = size >> 1
+        at += half if documents[at + half] <= document else 0
+        size -= half
+    while at < stop and documents[at] < document:
+        at += 1
+    return at
+
+
 @kernel
 def search_any(
-    documents, codes, extra_documents, extra_codes, saturation,
-    start, end, extra, weight, most,
+    documents, codes, extra_documents, extra_codes, saturation, window_starts, window_best, size,
+    start, end, extra, weight, most, row,
     not_start, not_end, not_extra,
     top_documents, top_scores,
 ):  # fmt: skip
-    """Passages that match at least one SHOULD clause (MaxScore in windows). Clauses come by `most`, highest first.
+    """Passages that match at least one SHOULD clause. Clauses come by `most`, highest first.
 
-    Lists whose bounds together stay below the k-th score so far cannot bring in a passage alone: they are not
-    walked, only looked up for passages that the other lists found.
+    The passages are cut into windows; in each window each clause has a bound: the score of the list's best code there,
+    which the index holds for long lists (at the clause's `row`), or `most` where a short list has any passage there.
+    The most promising windows are searched first, so that the k-th score is high from the start; a window whose bounds
+    do not add up to it is passed over. Within a window, lists whose bounds together stay below the k-th score are not
+    walked, only looked up for passages that the other lists found (MaxScore).
     """
     n = start.size
     k = top_scores.size
-    bound = np.zeros(n + 1)  # [i]: the most that lists i.. can add together
-    for i in range(n - 1, -1, -1):
-        bound[i] = bound[i + 1] + most[i]
-    cursor = start.copy()
+    windows = (size + WINDOW - 1) // WINDOW
+    own = np.zeros((n, windows), np.float32)  # the most a clause can add in a window
+    begin = np.zeros((n, windows + 1), np.uint32)  # where its list stands there, from the list's start
+    promise = np.zeros(windows)
+    for i in range(n):
+        if row[i] >= 0:
+            w = weight[i]
+            for window in range(windows):
+                best = window_best[row[i] * windows + window]
+                if best > 0:
+                    own[i, window] = w - w / saturation[best - 1]
+                    promise[window] += own[i, window]
+            begin[i] = window_starts[row[i] * (windows + 1) : (row[i] + 1) * (windows + 1)]
+        else:
+            lists = extra_documents if extra[i] else documents
+            last = np.int64(-1)
+            for at in range(start[i], end[i]):
+                here = np.int64(lists[at]) // WINDOW
+                if here != last:
+                    own[i, here] = most[i]
+                    promise[here] += most[i]
+                    begin[i, here] = at - start[i]
+                    last = here
+                begin[i, here + 1] = at + 1 - start[i]
+    bound = np.zeros(n + 1)  # [i]: the most that lists i.. can add in this window
     sums = np.full(WINDOW, -1.0)
     touched = np.empty(WINDOW, np.int64)
     count = 0
-    walked = n
-    threshold = -1.0
-    while True:
-        first = np.int64(1) << 40
-        for i in range(walked):
-            if cursor[i] < end[i]:
-                lists = extra_documents if extra[i] else documents
-                first = min(first, np.int64(lists[cursor[i]]))
-        if first == np.int64(1) << 40:
-            return count
-        limit = first + WINDOW
+    threshold = 0.0
+    for turn in range(SEEDS + windows):
+        window = np.int64(turn - SEEDS) if turn >= SEEDS else np.int64(np.argmax(promise))
+        if promise[window] < threshold or promise[window] == 0.0:
+            continue
+        promise[window] = 0.0
+        first = window * WINDOW
+        walked = n
+        bound[n] = 0.0
+        for i in range(n - 1, -1, -1):
+            bound[i] = bound[i + 1] + own[i, window]
+            if bound[i] < threshold:
+                walked = i
         found = 0
         for i in range(walked):
+            if own[i, window] == 0.0:
+                continue
             lists = extra_documents if extra[i] else documents
             list_codes = extra_codes if extra[i] else codes
             w = weight[i]
-            at = cursor[i]
-            stop = end[i]
-            while at < stop and lists[at] < limit:
+            for at in range(start[i] + begin[i, window], start[i] + begin[i, window + 1]):
                 place = np.int64(lists[at]) - first
                 score = w - w / saturation[list_codes[at]]
                 if sums[place] < 0.0:
@@ -118,26 +158,22 @@ def search_any(
                     found += 1
                 else:
                     sums[place] += score
-                at += 1
-            cursor[i] = at
-        for i in range(walked, n):
-            lists = extra_documents if extra[i] else documents
-            cursor[i] = advance(lists, cursor[i], end[i], first)
         for t in range(found):
             place = touched[t]
             total = sums[place]
             sums[place] = -1.0
-            if total + bound[walked] < threshold:
-                continue
             document = first + place
             hopeless = False
             for i in range(walked, n):
                 if total + bound[i] < threshold:
                     hopeless = True
                     break
+                if own[i, window] == 0.0:
+                    continue
                 lists = extra_documents if extra[i] else documents
-                at = advance(lists, cursor[i], end[i], document)
-                if at < end[i] and lists[at] == document:
+                stop = start[i] + begin[i, window + 1]
+                at = place_of(lists, start[i] + begin[i, window], stop, document)
+                if at < stop and lists[at] == document:
                     list_codes = extra_codes if extra[i] else codes
                     total += weight[i] - weight[i] / saturation[list_codes[at]]
             if hopeless or total < threshold:
@@ -147,12 +183,7 @@ def search_any(
             count = insert(top_documents, top_scores, count, document, np.float32(total))
             if count == k:
                 threshold = top_scores[k - 1] * (1.0 - SLACK)
-        if count == k:
-            walked = n
-            while walked > 0 and bound[walked - 1] < threshold:
-                walked -= 1
-            if walked == 0:
-                return count
+    return count
 
 
 @kernel
@@ -242,7 +273,17 @@ def find_terms(terms, term_ends, wanted, wanted_ends, found):
 
 @kernel
 def phrase_list(
-    documents, offsets, stream, stream_ends, title_positions, lists, terms, places, in_title, found, frequencies
+    documents,
+    offsets,
+    stream,
+    stream_ends,
+    title_positions,
+    lists,
+    terms,
+    places,
+    in_title,
+    found,
+    frequencies,
 ):
     """Passages with the phrase's terms at the given distances, and how often; returns how many passages.
 

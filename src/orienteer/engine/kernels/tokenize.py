@@ -150,7 +150,14 @@ def tokenize_batch(buffer, bounds, class_of, lower, step, accepts, stops):
             if part == 0:
                 title_positions[passage] = out - (stream_ends[passage - 1] if passage > 0 else 0)
         stream_ends[passage] = out
-    return stream[:out], stream_ends, title_positions, hashes[:count], ends[: count + 1], letters[: ends[count]]
+    return (
+        stream[:out],
+        stream_ends,
+        title_positions,
+        hashes[:count],
+        ends[: count + 1],
+        letters[: ends[count]],
+    )
 
 
 @kernel

@@ -1,0 +1,85 @@
+"""Every figure of the reader in one run: answers, ranks, probabilities, what int8 costs and gains.
+
+    python benchmarks/reader.py --index INDEX --data ../shared/data --out reader.json
+
+`--depth 100` adds the re-ranking of 100 passages (five times the reading); `--sample N` takes the first N questions
+of each set. The file it writes is what docs/performance.md and the model card quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+from orienteer.data import Question, read_questions
+from orienteer.engine import Engine, open_index
+from orienteer.reader import TrainedReader
+from orienteer.reader.bench import bench_speed
+from orienteer.reader.judging import gold_measures, judge
+from orienteer.reader.ranking import bm25_passages
+
+
+def questions(data: Path, name: str, sample: int) -> list[Question]:
+    found = list(read_questions(data / "questions" / f"{name}.jsonl.xz"))
+    return found[:sample] if sample else found
+
+
+def gold(reader: TrainedReader, engine: Engine, asked: list[Question]) -> dict[str, float]:
+    passages = engine.passages([q.passage_id for q in asked if q.passage_id])
+    return {name: round(value, 2) for name, value in gold_measures(reader, asked, passages).items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--reader", type=Path, help="folder of a reader; none: the shipped one")
+    parser.add_argument("--float32", type=Path, help="folder with the float32 weights, to compare int8 with")
+    parser.add_argument("--depth", type=int, default=20)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--parts", default="gold,rank,float32,speed")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+
+    engine = open_index(arguments.index)
+    reader = TrainedReader.from_pretrained(arguments.reader, threads=arguments.threads)
+    parts = arguments.parts.split(",")
+    result: dict[str, Any] = {
+        "_run": {
+            "reader": reader.fingerprint,
+            "machine": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "load when started": os.getloadavg()[0],
+            "sample": arguments.sample,
+        }
+    }
+    sets = {name: questions(arguments.data, name, arguments.sample) for name in ("squad-dev", "dev", "dev-who")}
+
+    def note(name: str, value: Any) -> None:
+        result[name] = value
+        print(json.dumps({name: value}), flush=True)
+        if arguments.out:
+            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+    began = time.perf_counter()
+    if "gold" in parts:
+        note("gold passage", {name: gold(reader, engine, asked) for name, asked in sets.items()})
+    if "speed" in parts:
+        pairs = bm25_passages(engine, sets["dev"][:20], 10)
+        note("speed, one thread", bench_speed(pairs, arguments.reader, threads=1, rounds=3))
+    if "rank" in parts:
+        note(f"dev, BM25 top {arguments.depth}", judge(reader, engine, sets["dev"], arguments.depth))
+    if "float32" in parts and arguments.float32:
+        exact = TrainedReader.from_pretrained(arguments.float32, "float32", arguments.threads)
+        note("float32, gold passage", {name: gold(exact, engine, asked) for name, asked in sets.items()})
+    note("seconds", round(time.perf_counter() - began))
+
+
+if __name__ == "__main__":
+    main()

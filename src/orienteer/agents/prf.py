@@ -1,0 +1,119 @@
+"""Pseudo-relevance feedback: unlearned agents that add the most telling word of what was just found.
+
+One word a step, always with the same operator (`sect:app-rm3`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from orienteer.agents.passage_terms import PassageTerms, passage_terms
+from orienteer.engine.protocol import Engine
+from orienteer.query import BOOSTS, Field, Operator
+from orienteer.session import STOP, Action, Lexicon, Observation
+from orienteer.session.stop_words import is_stop_word
+
+MU = 2500.0
+
+Choice = Callable[[Observation], str | None]
+
+# The paper's ten operators, by the ending of an agent's name; a boost is of a word in the contents.
+OPERATORS: Mapping[str, tuple[Operator, Field]] = {
+    "-or": (Operator("or"), "contents"),
+    "+c": (Operator("+"), "contents"),
+    "+t": (Operator("+"), "title"),
+    "-c": (Operator("-"), "contents"),
+    "-t": (Operator("-"), "title"),
+    **{f"^{f'{boost:g}'.removeprefix('0')}": (Operator("^", boost), "contents") for boost in BOOSTS},
+}
+
+
+class Feedback:
+    """Refines with the word that `choose` gives, until there is none."""
+
+    def __init__(self, choose: Choice, operator: Operator, field: Field) -> None:
+        self._choose, self._operator, self._field = choose, operator, field
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        words = [self._choose(observation) for observation in observations]
+        return [STOP if word is None else self._operator.apply(self._field, word) for word in words]
+
+
+class ByIdf:
+    """The word of the last hits with the highest idf in `contents`; the first of equals."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._terms, self._lexicon = passage_terms(engine), Lexicon(engine)
+
+    def __call__(self, observation: Observation) -> str | None:
+        counts = [self._terms.counts(passage) for passage in observation.hits]
+        words = _new_words(_in_order(counts), observation, self._lexicon)
+        return max(words, key=self._lexicon.idf, default=None)
+
+
+class ByRelevanceModel:
+    """RM3's word: the greatest Σ over the last hits d of P(w | d) · Π over q0's terms q of P(q | d).
+
+    P(w | d) = (count in d + μ P(w | C)) / (length of d + μ), Dirichlet's smoothing over the whole passage.
+    A term of q0 that the collection does not hold is left out; of equal words the first is taken.
+    """
+
+    def __init__(self, engine: Engine, mu: float = MU) -> None:
+        self._terms, self._lexicon, self._mu = passage_terms(engine), Lexicon(engine), mu
+
+    def __call__(self, observation: Observation) -> str | None:
+        counts = [self._terms.counts(passage) for passage in observation.hits]
+        words = _new_words(_in_order(counts), observation, self._lexicon)
+        if not words:
+            return None
+        question = [q for q in self._lexicon.terms(observation.question) if self._terms.background(q, counts) > 0]
+        return words[int(np.argmax(relevance_model(self._terms, counts, question, words, self._mu)))]
+
+
+class ByAnswer:
+    """A word of the reader's most confident answer not yet used: the rarest of it.
+
+    When every answer is used up, the rarest word of the observation that is not the question's.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._lexicon = Lexicon(engine)
+
+    def __call__(self, observation: Observation) -> str | None:
+        question = set(self._lexicon.terms(observation.question))
+        offered = [term.text for term in observation.terms if term.text not in question]
+        for passage in observation.passages:
+            answer = set(self._lexicon.terms(passage.answer))
+            if words := [word for word in offered if word in answer]:
+                return max(words, key=self._lexicon.idf)
+        return max(offered, key=self._lexicon.idf, default=None)
+
+
+def relevance_model(
+    terms: PassageTerms, counts: Sequence[Mapping[str, int]], question: Sequence[str], words: Sequence[str], mu: float
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Each word's weight, up to a factor that all words share."""
+    lengths = np.array([sum(count.values()) for count in counts], np.float64)[:, None]  # [D, 1]
+
+    def given_passage(some: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        found = np.array([[count.get(word, 0) for word in some] for count in counts], np.float64)  # [D, W]
+        common = np.array([terms.background(word, counts) for word in some], np.float64)
+        return (found.reshape(len(counts), -1) + mu * common) / (lengths + mu)
+
+    likelihood = np.log(given_passage(question)).sum(axis=1, keepdims=True)  # [D, 1]
+    # Only ratios matter: the largest likelihood is taken as 1, so that a long question does not vanish.
+    weight = np.exp(likelihood - likelihood.max())
+    result: np.ndarray[tuple[int], np.dtype[np.float64]] = (weight * given_passage(words)).sum(axis=0)
+    return result
+
+
+def _in_order(counts: Iterable[Mapping[str, int]]) -> list[str]:
+    return list(dict.fromkeys(word for count in counts for word in count))
+
+
+def _new_words(words: Iterable[str], observation: Observation, lexicon: Lexicon) -> list[str]:
+    """Those that are neither in the question nor used before nor stop words."""
+    known = observation.used.union(lexicon.terms(observation.question))
+    return [word for word in words if word not in known and not is_stop_word(word)]

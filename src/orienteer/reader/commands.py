@@ -1,0 +1,173 @@
+"""Commands of the reader's room, ready to be mounted: `read`, `train_reader`, `bench_reader`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orienteer.data import read_questions
+from orienteer.errors import MissingExtraError, OrienteerError
+from orienteer.reader.snippets import snippet
+
+if TYPE_CHECKING:
+    from orienteer.data import Passage, Question
+    from orienteer.engine.protocol import Engine
+    from orienteer.reader.protocol import Reading
+
+out = Console(highlight=False)
+
+Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
+Folder = Annotated[Path | None, typer.Option("--reader", help="folder of a reader; none: the shipped one")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
+
+
+def read(
+    question: Annotated[str, typer.Argument(help="the question, in plain words")],
+    index: Index,
+    k: Annotated[int, typer.Option("-k", help="passages shown", min=1)] = 5,
+    depth: Annotated[int, typer.Option(help="BM25 passages read", min=1)] = 20,
+    reader: Folder = None,
+    threads: Threads = 2,
+    as_json: Json = False,
+) -> None:
+    """Rank what BM25 finds by PS, the answer marked.
+
+    orienteer read 'who wrote war and peace' --index my-index
+    """
+    from orienteer.engine import open_index
+    from orienteer.reader.ranking import read_ranked
+    from orienteer.reader.runtime import TrainedReader
+
+    engine = open_index(index)
+    ranked = read_ranked(question, engine, TrainedReader.from_pretrained(reader, threads=threads), depth)[:k]
+    if as_json:
+        rows = [
+            {"id": p.id, "title": p.title, "text": p.text, "score": r.score, "answer": r.answer, "start": r.start,
+             "end": r.end}
+            for p, r in ranked
+        ]  # fmt: skip
+        return print(json.dumps({"question": question, "passages": rows}, ensure_ascii=False))
+    if not ranked:
+        return out.print("nothing found")
+    table = Table(show_edge=False, pad_edge=False)
+    for name in ("PS", "answer", "passage"):
+        table.add_column(name, overflow="fold")
+    for passage, reading in ranked:
+        table.add_row(f"{reading.score:.2f}", Text(reading.answer, style="bold"), _marked(passage, reading))
+    return out.print(table)
+
+
+def _marked(passage: Passage, reading: Reading, words: int = 40) -> Text:
+    """The title and the words around the answer, which is bold."""
+    text = Text(f"{passage.title}: ", style="cyan") if passage.title else Text()
+    shown = snippet(passage.text, reading.start, reading.end, words)
+    text.append(shown)
+    answer = " ".join(reading.answer.split())
+    place = shown.find(answer)
+    if answer and place >= 0:
+        before = len(text) - len(shown) + place
+        text.stylize("bold reverse", before, before + len(answer))
+    return text
+
+
+def train_reader(
+    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints and of the reader")],
+    index: Annotated[Path | None, typer.Option(help="index that negatives are mined from")] = None,
+    questions: Annotated[
+        list[Path] | None, typer.Option(help="questions with answers (and gold passages) to mine for")
+    ] = None,
+    reading: Annotated[
+        list[Path] | None, typer.Option(help="questions that come with their passage, for spans only")
+    ] = None,
+    rows: Annotated[list[Path] | None, typer.Option(help="files of mined rows, instead of --questions")] = None,
+    dev: Annotated[Path | None, typer.Option(help="questions to judge progress on")] = None,
+    calibrate: Annotated[list[Path] | None, typer.Option(help="questions that PS is fitted on")] = None,
+    base: Annotated[str, typer.Option("--base", "--from", help="a BERT or a reader: folder, hub name, shipped")] = (
+        "shipped"
+    ),
+    minutes: Annotated[float, typer.Option(help="of training in all, kills included")] = 0.0,
+    steps: Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")] = 0,
+    learning_rate: float = 2e-4,
+    seed: int = 0,
+    threads: Threads = 2,
+) -> None:
+    """Train a reader; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train reader --base BERT --index my-index --questions train.jsonl.xz --minutes 90 --out my-reader
+    """
+    try:
+        import torch  # noqa: F401
+
+        from orienteer.reader.train import Progress, TrainConfig, train
+    except ImportError as error:
+        raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.engine import open_index
+    from orienteer.reader.finishing import finish
+    from orienteer.reader.training_rows import gather_rows
+
+    engine = open_index(index) if index else None
+    gathered = gather_rows(out_dir, engine, questions or [], reading or [], rows or [], seed)
+    dev_rows = gather_rows(out_dir / "dev", engine, [dev], [], [], seed)[:300] if dev else []
+
+    def show(progress: Progress) -> None:
+        values = [*progress.losses.items(), *progress.dev.items()]
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
+        out.print(
+            f"step {progress.step}  {progress.part_done:.1%}  {shown}  {progress.examples_per_second:.1f} passages/s"
+        )
+
+    config = TrainConfig(base, out_dir, steps, minutes, learning_rate, threads=threads, seed=seed)
+    train(gathered, config, dev_rows, show)
+    fitted = finish(out_dir, out_dir / "int8", engine, _questions(calibrate or []), threads)
+    out.print(f"{out_dir / 'int8'}: PS = sigmoid({fitted.a:.3f}·logit {fitted.b:+.3f})")
+
+
+def bench_reader(
+    index: Index,
+    questions: Annotated[Path, typer.Option(help="questions with answers and gold passages")],
+    reader: Folder = None,
+    depth: Annotated[int, typer.Option(help="BM25 passages read for each question")] = 20,
+    sample: Annotated[int, typer.Option(help="questions used, 0: all")] = 0,
+    threads: Threads = 1,
+    speed_only: Annotated[bool, typer.Option("--speed-only", help="speed beside torch, no measures")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure a reader: answers from gold passages, ranks, probabilities, speed beside torch.
+
+    orienteer bench reader --index my-index --questions dev.jsonl.xz
+    """
+    from orienteer.engine import open_index
+    from orienteer.reader.bench import bench_speed
+    from orienteer.reader.judging import judge
+    from orienteer.reader.ranking import bm25_passages
+    from orienteer.reader.runtime import TrainedReader
+
+    engine: Engine = open_index(index)
+    asked = _questions([questions])
+    asked = asked[:sample] if sample else asked
+    result: dict[str, object] = {}
+    if not speed_only:
+        result.update(judge(TrainedReader.from_pretrained(reader, threads=threads), engine, asked, depth))
+    result["speed"] = bench_speed(bm25_passages(engine, asked[:40], 10), reader, threads)
+    if as_json:
+        return print(json.dumps(result, indent=1))
+    for name, measures in result.items():
+        table = Table(title=name, show_edge=False, pad_edge=False)
+        for row in measures.items() if isinstance(measures, dict) else []:
+            table.add_row(str(row[0]), json.dumps(row[1]))
+        out.print(table)
+    return None
+
+
+def _questions(paths: list[Path]) -> list[Question]:
+    found = [question for path in paths for question in read_questions(path)]
+    if paths and not found:
+        raise OrienteerError(f"{paths[0]}: no questions in it")
+    return found

@@ -1,0 +1,231 @@
+"""An engine and a reader behind sessions: opens them, takes actions, makes observations, always in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from orienteer.data.passage import Passage, Question
+from orienteer.engine.protocol import Engine, Hit
+from orienteer.errors import QueryError
+from orienteer.query import Query, Refinement
+from orienteer.query.refinement import clean
+from orienteer.reader.answers import answer_forms, exact_match, holds_answer, holds_answer_loosely
+from orienteer.reader.protocol import Reader, Reading
+from orienteer.session.actions import Action, Stop, Undo
+from orienteer.session.observation import Lexicon, Observation, observe, used_terms
+from orienteer.session.score import Score, score
+from orienteer.session.settings import Settings
+from orienteer.session.state import Ending, Seen, Session, Step, best_of, changes
+
+
+@dataclass(slots=True)
+class Seconds:
+    """Where the time went."""
+
+    engine: float = 0.0
+    reader: float = 0.0
+    agent: float = 0.0
+    total: float = 0.0
+
+    @contextmanager
+    def counting(self, part: str) -> Iterator[None]:
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            setattr(self, part, getattr(self, part) + perf_counter() - started)
+
+
+class Environment:
+    """The world of a session. It keeps no session: `open` and `take` return new ones."""
+
+    def __init__(self, engine: Engine, reader: Reader, settings: Settings | None = None) -> None:
+        self.engine, self.reader = engine, reader
+        self.settings = settings or Settings()
+        self.seconds = Seconds()
+        self.lexicon = Lexicon(engine)
+
+    def open(self, questions: Sequence[Question]) -> list[Session]:
+        """A session for each question, with its own results seen and read."""
+        sessions = [Session(_cleaned(question)) for question in questions]
+        plans: list[Session | _Plan] = []
+        for session in sessions:
+            try:
+                plans.append(_Plan(session, None, Query(session.question.question)))
+            except QueryError as error:
+                plans.append(ended(session, "error", f"the question cannot be asked: {error.message}"))
+        return self._carry_out(plans)
+
+    def take(self, sessions: Sequence[Session], actions: Sequence[Action]) -> list[Session]:
+        """Each session after its action; one that has ended stays as it is."""
+        return self._carry_out([self._plan(s, a) for s, a in zip(sessions, actions, strict=True)])
+
+    def observe(self, sessions: Sequence[Session]) -> list[Observation]:
+        return [observe(session, self.settings, self.lexicon) for session in sessions]
+
+    def objection(self, session: Session, action: object) -> str | None:
+        """Why the action is none in this session; None where it is one."""
+        match action:
+            case Stop():
+                return None
+            case Undo():
+                return None if session.query.refinements else "undo, but the query has no refinement to take back"
+            case Refinement():
+                term = self.lexicon.as_term(action.term)
+                if not term:
+                    return f"{action}: {action.term!r} holds no index term, only stop words or signs"
+                if term in used_terms(session, self.lexicon):
+                    return f"{action}: the term {term!r} was used before; a term is used once in a session"
+                return None
+        return f"{action!r} is not an action; expected a Refinement, STOP or UNDO"
+
+    def _plan(self, session: Session, action: Action) -> Session | _Plan:
+        if session.ended:
+            return session
+        if (why := self.objection(session, action)) is not None:
+            return ended(session, "illegal", why)
+        match action:
+            case Refinement():
+                try:
+                    return _Plan(session, action, session.query.refine(action))
+                except QueryError as error:
+                    return ended(session, "illegal", f"{action}: {error.message}")
+            case Undo():
+                return self._undone(session)
+        return ended(session, "stop")
+
+    def _undone(self, session: Session) -> Session:
+        """The query before its last refinement, with the hits that it had: nothing is searched or read."""
+        query = Query(session.query.question, session.query.refinements[:-1])
+        # Every query in force grew by one refinement from one that was in force, so this one has been asked.
+        hits = next(step.hits for step in reversed(session.steps) if step.query == query and step.hits)
+        return self._extended(session, Undo(), query, hits, {})
+
+    def _carry_out(self, plans: Sequence[Session | _Plan]) -> list[Session]:
+        """Search, fetch and read for every plan at once."""
+        asked = self._search([plan for plan in plans if isinstance(plan, _Plan)])
+        found = iter(asked)
+        answered = [next(found) if isinstance(plan, _Plan) else plan for plan in plans]
+        reads = [each for each in answered if isinstance(each, _Found)]
+        fresh = iter(self._read([(each.plan.session, each.hits) for each in reads]))
+        return [
+            self._extended(each.plan.session, each.plan.action, each.plan.query, each.hits, next(fresh))
+            if isinstance(each, _Found)
+            else each
+            for each in answered
+        ]
+
+    def _search(self, plans: Sequence[_Plan]) -> list[_Found | Session]:
+        if not plans:
+            return []
+        k = self.settings.hits
+        with self.seconds.counting("engine"):
+            try:
+                lists = self.engine.search_many([plan.query for plan in plans], k)
+                return [_Found(plan, tuple(hits)) for plan, hits in zip(plans, lists, strict=True)]
+            except QueryError:
+                # One query that the engine refuses must not cost the others their answer.
+                return [self._search_alone(plan, k) for plan in plans]
+
+    def _search_alone(self, plan: _Plan, k: int) -> _Found | Session:
+        try:
+            return _Found(plan, tuple(self.engine.search(plan.query, k)))
+        except QueryError as error:
+            if plan.action is None:
+                return ended(plan.session, "error", f"the question cannot be asked: {error.message}")
+            return ended(plan.session, "illegal", f"{plan.action}: {error.message}")
+
+    def _read(self, found: Sequence[tuple[Session, Sequence[Hit]]]) -> list[dict[str, tuple[Passage, Reading]]]:
+        """What each session has not seen yet, read for its question."""
+        new: list[list[str]] = []
+        for session, hits in found:
+            known = {each.passage.id for each in session.seen}
+            new.append([hit.id for hit in hits if hit.id not in known])
+        with self.seconds.counting("engine"):
+            fetched = iter(self.engine.passages([id for ids in new for id in ids]))
+        passages = [[next(fetched) for _ in ids] for ids in new]
+        batch = [(s.question.question, p) for (s, _), p in zip(found, passages, strict=True) if p]
+        with self.seconds.counting("reader"):
+            readings = iter(self.reader.read_many(batch) if batch else [])
+        return [
+            {p.id: (p, r) for p, r in zip(each, next(readings), strict=True)} if each else {}
+            for each in passages
+        ]  # fmt: skip
+
+    def _extended(
+        self,
+        session: Session,
+        action: Refinement | Undo | None,
+        query: Query,
+        hits: tuple[Hit, ...],
+        fresh: dict[str, tuple[Passage, Reading]],
+    ) -> Session:
+        """The session with one more step."""
+        number = len(session.steps)
+        judged = tuple(
+            self._judged(session.question, *fresh[hit.id], number, rank)
+            for rank, hit in enumerate(hits, 1)
+            if hit.id in fresh
+        )
+        seen = session.seen + judged
+        best = best_of(seen, self.settings.order) if judged else session.best
+        ids = tuple(each.passage.id for each in best)
+        entered, left = changes([each.passage.id for each in session.best], ids)
+        step = Step(number, action, query, hits, ids, entered, left, self._score(session.question, best))
+        return self._closed(replace(session, steps=(*session.steps, step), seen=seen, best=best), step)
+
+    def _closed(self, session: Session, step: Step) -> Session:
+        """The session, ended where its last step ends it."""
+        if step.dead_end and step.number == 0:
+            return ended(session, "no hits")
+        if step.dead_end and self.settings.dead_ends == "stop":
+            return ended(session, "dead end")
+        return ended(session, "steps") if session.refinements_made >= self.settings.steps else session
+
+    def _judged(self, question: Question, passage: Passage, reading: Reading, step: int, rank: int) -> Seen:
+        if not question.answers:
+            return Seen(passage, reading, step, rank)
+        holds = holds_answer if self.settings.relevance == "tokens" else holds_answer_loosely
+        relevant = holds(passage.text, question.answers)
+        return Seen(passage, reading, step, rank, relevant, exact_match(reading.answer, question.answers))
+
+    def _score(self, question: Question, best: Sequence[Seen]) -> Score | None:
+        if not question.answers:
+            return None
+        return score(
+            [each.reading.score for each in best],
+            [bool(each.relevant) for each in best],
+            [bool(each.exact) for each in best],
+            lambda1=self.settings.lambda1,
+            lambda2=self.settings.lambda2,
+        )
+
+
+def ended(session: Session, how: Ending, error: str = "") -> Session:
+    return replace(session, ended=how, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A query that a session wants asked."""
+
+    session: Session
+    action: Refinement | None
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What came back for it."""
+
+    plan: _Plan
+    hits: tuple[Hit, ...]
+
+
+def _cleaned(question: Question) -> Question:
+    """The question as a record can hold it; an answer that normalises to nothing is dropped."""
+    answers = tuple(dict.fromkeys(clean(answer) for answer in question.answers if answer_forms((answer,))))
+    return replace(question, id=clean(question.id), question=clean(question.question), answers=answers)

@@ -1,0 +1,151 @@
+"""What an agent sees of a session, as data; each learned agent renders it in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Literal
+
+from orienteer.data.passage import Passage
+from orienteer.engine.protocol import Engine
+from orienteer.query import Refinement
+from orienteer.reader.snippets import snippet
+from orienteer.session.settings import Settings
+from orienteer.session.state import Session
+from orienteer.session.stop_words import is_stop_word
+
+Source = Literal["question", "title", "answer", "snippet"]  # the paper's q, τ, α, β
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term that the agent may refine with: an index term, its idf in `contents`, where it stands."""
+
+    text: str
+    idf: float
+    sources: frozenset[Source]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPassage:
+    """One of the best passages: title, words around the reader's answer, the answer, PS."""
+
+    id: str
+    title: str
+    snippet: str
+    answer: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """o_t: the question, the refinements in force, the best passages of the session so far.
+
+    hits      whole passages that the query in force found, in the engine's order
+    terms     Σ_t: what may be used next, in order of appearance (decision 8 of the house plan)
+    idf       of every index term that appears, also of those that are not offered
+    used      terms used before in the session, with any operator, as index terms
+    seed      for this step's random draws, if the agent makes any
+    """
+
+    question: str
+    refinements: tuple[Refinement, ...]
+    passages: tuple[ObservedPassage, ...]
+    hits: tuple[Passage, ...]
+    terms: tuple[Term, ...]
+    idf: Mapping[str, float]
+    used: frozenset[str]
+    step: int
+    steps_left: int
+    may_stop: bool
+    seed: int
+
+    def __str__(self) -> str:
+        """The observation as lines of plain text."""
+        lines = [f"Question: {self.question}", *(f"Refinement: {refinement}" for refinement in self.refinements)]
+        for number, each in enumerate(self.passages, 1):
+            lines.append(f"{number}. {each.title} (PS {each.score:.3f}, answer: {each.answer})")
+            lines.append(f"   {each.snippet}")
+        return "\n".join(lines)
+
+
+class Lexicon:
+    """An engine's analysis and idf, remembered: the same snippets come back step after step."""
+
+    def __init__(self, engine: Engine, size: int = 1 << 16) -> None:
+        def analyse(text: str) -> tuple[str, ...]:
+            return tuple(engine.analyze(text))
+
+        self.terms: Callable[[str], tuple[str, ...]] = lru_cache(size)(analyse)
+        self.idf: Callable[[str], float] = lru_cache(size)(lambda term: engine.idf("contents", term))
+        # No text has a blank inside a term, so this is the idf of df = 0: a term that the index does not hold.
+        self._absent = engine.idf("contents", "no such term")
+
+    def holds(self, term: str) -> bool:
+        """Whether some passage has the term."""
+        return self.idf(term) < self._absent
+
+    def as_term(self, text: str) -> str:
+        """The index term that a refinement's text is; several for a phrase, with blanks between."""
+        return " ".join(self.terms(text))
+
+
+def used_terms(session: Session, lexicon: Lexicon) -> frozenset[str]:
+    """The index terms of every refinement made so far, dead ends and undone ones too."""
+    actions = (step.action for step in session.steps)
+    return frozenset(lexicon.as_term(action.term) for action in actions if isinstance(action, Refinement))
+
+
+def observe(session: Session, settings: Settings, lexicon: Lexicon) -> Observation:
+    """The observation of a session: o_t of `sec:aggregation`."""
+    passages = tuple(
+        ObservedPassage(
+            each.passage.id, each.passage.title,
+            snippet(each.passage.text, each.reading.start, each.reading.end, settings.snippet),
+            each.reading.answer, each.reading.score,
+        )
+        for each in session.best
+    )  # fmt: skip
+    sources = _sources(session.query.question, passages, lexicon)
+    idf = {term: lexicon.idf(term) for term in sources}
+    used = used_terms(session, lexicon)
+    whole = {each.passage.id: each.passage for each in session.seen}
+    current = session.current
+    step = session.refinements_made
+    return Observation(
+        question=session.question.question,
+        refinements=session.query.refinements,
+        passages=passages,
+        hits=tuple(whole[hit.id] for hit in current.hits) if current else (),
+        terms=tuple(
+            Term(term, idf[term], frozenset(places))
+            for term, places in sources.items()
+            if term not in used and not is_stop_word(term) and lexicon.holds(term)
+        ),
+        idf=idf,
+        used=used,
+        step=step,
+        steps_left=max(0, settings.steps - step),
+        may_stop=settings.allow_stop,
+        seed=_seed(settings.seed, session, step),
+    )
+
+
+def _sources(question: str, passages: tuple[ObservedPassage, ...], lexicon: Lexicon) -> dict[str, set[Source]]:
+    """Every index term of the observation and where it stands, in order of appearance."""
+    parts: list[tuple[Source, str]] = [("question", question)]
+    for each in passages:
+        parts += [("title", each.title), ("answer", each.answer), ("snippet", each.snippet)]
+    sources: dict[str, set[Source]] = {}
+    for source, text in parts:
+        for term in lexicon.terms(text):
+            sources.setdefault(term, set()).add(source)
+    return sources
+
+
+def _seed(seed: int, session: Session, step: int) -> int:
+    """A seed of its own for every step of every session, the same in any company."""
+    text = f"{seed}\n{session.question.id}\n{session.question.question}\n{step}"
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,238 @@
+"""The record of a session: one line of JSON that holds all that happened, and enough to play it again.
+
+A line names what it was played with (index, reader, settings, agent). Times are not part of it: they differ from run
+to run, and the same session must give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine, Hit
+from orienteer.errors import OrienteerError
+from orienteer.query import Refinement, parse
+from orienteer.reader.protocol import Reader
+from orienteer.reader.snippets import snippet
+from orienteer.session.actions import UNDO, Undo
+from orienteer.session.environment import Environment
+from orienteer.session.errors import RecordError
+from orienteer.session.score import Score
+from orienteer.session.settings import Settings
+from orienteer.session.state import Ending, Session
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedWith:
+    """What a session was played with; a fingerprint is empty where an engine has none."""
+
+    agent: str
+    index: str
+    reader: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """As `Step`, with the query as Lucene writes it."""
+
+    action: Refinement | Undo | None
+    query: str
+    hits: tuple[Hit, ...]
+    best: tuple[str, ...]
+    entered: tuple[str, ...]
+    left: tuple[str, ...]
+    score: Score | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPassage:
+    """A passage seen: when and where, PS, the answer's place, its judgement; title and text if it was among the best.
+
+    `text` is the snippet around the answer.
+    """
+
+    step: int
+    rank: int
+    score: float
+    start: int
+    end: int
+    relevant: bool | None
+    exact: bool | None
+    title: str | None = None
+    answer: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A session as its line says it; `passages` are in the order in which they were first seen."""
+
+    played_with: PlayedWith
+    question: Question
+    steps: tuple[RecordedStep, ...]
+    passages: Mapping[str, RecordedPassage]
+    ended: Ending | None
+    error: str
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        return self.steps[-1].best if self.steps else ()
+
+    @property
+    def queries(self) -> int:
+        return sum(not isinstance(step.action, Undo) for step in self.steps)
+
+    @property
+    def answer(self) -> str:
+        """The reader's answer from the best passage."""
+        return (self.passages[self.best[0]].answer or "") if self.best else ""
+
+
+def fingerprint(part: Engine | Reader) -> str:
+    return str(getattr(part, "fingerprint", ""))
+
+
+def record(session: Session, environment: Environment, agent: str) -> Record:
+    """What is to be kept of a session."""
+    words = environment.settings.snippet
+    shown = {id for step in session.steps for id in step.best}
+    passages = {}
+    for each in session.seen:
+        passage, reading = each.passage, each.reading
+        told = passage.id in shown
+        passages[passage.id] = RecordedPassage(
+            each.step, each.rank, reading.score, reading.start, reading.end, each.relevant, each.exact,
+            passage.title if told else None, reading.answer if told else None,
+            snippet(passage.text, reading.start, reading.end, words) if told else None,
+        )  # fmt: skip
+    return Record(
+        PlayedWith(agent, fingerprint(environment.engine), fingerprint(environment.reader), environment.settings),
+        session.question,
+        tuple(RecordedStep(s.action, str(s.query), s.hits, s.best, s.entered, s.left, s.score) for s in session.steps),
+        passages,
+        session.ended,
+        session.error,
+    )
+
+
+def to_line(record: Record) -> bytes:
+    """The record as one line of JSON, the newline included."""
+    played, question = record.played_with, record.question
+    row = {
+        "version": VERSION,
+        "agent": played.agent, "index": played.index, "reader": played.reader,
+        "settings": played.settings.as_dict(),
+        "id": question.id, "question": question.question, "answers": list(question.answers),
+        "steps": [_step_row(step) for step in record.steps],
+        "passages": {id: _passage_row(passage) for id, passage in record.passages.items()},
+        "ended": record.ended, "error": record.error,
+    }  # fmt: skip
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def _step_row(step: RecordedStep) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "action": None if step.action is None else str(step.action),
+        "query": step.query, "hits": [list(hit) for hit in step.hits],
+        "best": list(step.best), "entered": list(step.entered), "left": list(step.left),
+    }  # fmt: skip
+    if step.score is not None:
+        row["score"] = [step.score.ndcg, step.score.ndcem, step.score.ps, step.score.total]
+    return row
+
+
+def _passage_row(passage: RecordedPassage) -> dict[str, Any]:
+    names = ("step", "rank", "score", "start", "end", "relevant", "exact", "title", "answer", "text")
+    return {name: value for name in names if (value := getattr(passage, name)) is not None}
+
+
+def from_line(line: str | bytes) -> Record:
+    """The record that a line holds; raises `RecordError` where it holds none."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise RecordError(f"not JSON: {error}") from None
+    if not isinstance(row, dict) or "version" not in row:
+        raise RecordError("not the record of a session: no version")
+    if row["version"] != VERSION:
+        raise RecordError(f"a record of version {row['version']!r}; this program reads version {VERSION}")
+    try:
+        return _record(row)
+    except (KeyError, TypeError, ValueError, AttributeError, OrienteerError) as error:
+        raise RecordError(f"a damaged record: {type(error).__name__}: {error}") from None
+
+
+def _record(row: Mapping[str, Any]) -> Record:
+    if row["ended"] not in (None, *get_args(Ending)):
+        raise ValueError(f"an ending {row['ended']!r}")
+    return Record(
+        PlayedWith(str(row["agent"]), str(row["index"]), str(row["reader"]), Settings(**row["settings"])),
+        Question(str(row["id"]), str(row["question"]), tuple(map(str, row["answers"]))),
+        tuple(_step(step) for step in row["steps"]),
+        {id: RecordedPassage(**_judged(passage)) for id, passage in row["passages"].items()},
+        cast("Ending | None", row["ended"]),
+        str(row["error"]),
+    )
+
+
+def _judged(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"relevant": None, "exact": None, **row}
+
+
+def _step(row: Mapping[str, Any]) -> RecordedStep:
+    return RecordedStep(
+        _action(row["action"]), str(row["query"]),
+        tuple(Hit(str(id), float(score)) for id, score in row["hits"]),
+        tuple(row["best"]), tuple(row["entered"]), tuple(row["left"]),
+        Score(*map(float, row["score"])) if "score" in row else None,
+    )  # fmt: skip
+
+
+def _action(text: str | None) -> Refinement | Undo | None:
+    if text is None:
+        return None
+    if text == str(UNDO):
+        return UNDO
+    [refinement] = parse(text).refinements
+    return refinement
+
+
+def write_records(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
+    """Writes a file of records, whole or not at all, and returns how many."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    count = 0
+    try:
+        with partial.open("wb") as file:
+            for each in records:
+                file.write(to_line(each))
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
+    """The records of a file; an error names file and line."""
+    try:
+        with Path(path).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield from_line(line)
+                except RecordError as error:
+                    raise RecordError(f"{path}, line {number}: {error}") from None
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from None

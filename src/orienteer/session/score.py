@@ -1,0 +1,61 @@
+"""The score of a result list and the reward of a step, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2
+
+K = 5  # passages of a session's result
+
+
+def weights(k: int = K) -> tuple[float, ...]:
+    """w_i = log2(i + 1)^-1 / Σ_j log2(j + 1)^-1, for i = 1 … k; they sum to 1."""
+    gains = [1 / log2(i + 1) for i in range(1, k + 1)]
+    return tuple(gain / sum(gains) for gain in gains)
+
+
+def ndcg(relevant: Sequence[bool], k: int = K) -> float:
+    """Σ w_i rel(d_i | q) over the first k passages, `eq:ndcg_ndcem-scores` a.
+
+    The ideal is k relevant passages, however many there are: this is not TREC's nDCG.
+    """
+    return sum(w for w, rel in zip(weights(k), relevant, strict=False) if rel)
+
+
+def ndcem(exact: Sequence[bool], k: int = K) -> float:
+    """Σ w_i em(d_i | q): as NDCG, of passages whose extracted answer is a gold one, `eq:ndcg_ndcem-scores` b."""
+    return ndcg(exact, k)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """S_k of a result list, and its three parts."""
+
+    ndcg: float
+    ndcem: float
+    ps: float
+    total: float
+
+
+def score(
+    passage_scores: Sequence[float],
+    relevant: Sequence[bool],
+    exact: Sequence[bool],
+    *,
+    lambda1: float = 0.2,
+    lambda2: float = 0.6,
+    k: int = K,
+) -> Score:
+    """S_k(D | q) = (1 - λ1 - λ2) NDCG_k + λ2 NDCEM_k + λ1 (1/k) Σ PS(d_i | q), `eq:score`.
+
+    The mean of PS divides by k also where fewer passages were found.
+    """
+    gain, match = ndcg(relevant, k), ndcem(exact, k)
+    mean = sum(passage_scores[:k]) / k
+    return Score(gain, match, mean, (1 - lambda1 - lambda2) * gain + lambda2 * match + lambda1 * mean)
+
+
+def reward(after: Score, before: Score) -> float:
+    """r_t = S_5(D_t | q_0) - S_5(D_{t-1} | q_0), `eq:reward`."""
+    return after.total - before.total

@@ -1,0 +1,89 @@
+"""The settings of a session: the same for every agent of a table, stored with every record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from orienteer.session.errors import SettingsError
+
+Order = Literal["ps", "engine"]
+DeadEnds = Literal["undo", "stop"]
+Relevance = Literal["tokens", "substring"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a session is played and judged.
+
+    steps       refinements at most
+    hits        passages the engine returns a query (the paper's k)
+    order       the best passages by PS, or as the engine first gave them (plain BM25)
+    dead_ends   a query without hits is taken back, or ends the session as in the paper
+    allow_stop  an agent may stop before the last step
+    snippet     words of a passage that an agent sees
+    relevance   a gold answer's tokens stand in the text, or the looser substring
+    lambda1     weight of the mean PS in the score
+    lambda2     weight of NDCEM in the score
+    seed        of every random draw an agent makes
+    """
+
+    steps: int = 20
+    hits: int = 5
+    order: Order = "ps"
+    dead_ends: DeadEnds = "undo"
+    allow_stop: bool = False
+    snippet: int = 30
+    relevance: Relevance = "tokens"
+    lambda1: float = 0.2
+    lambda2: float = 0.6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 0), ("hits", 1), ("snippet", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise SettingsError(f"{name} = {value!r}; expected a whole number, {least} or more")
+        if type(self.allow_stop) is not bool:
+            raise SettingsError(f"allow_stop = {self.allow_stop!r}; expected true or false")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise SettingsError(f"{name} = {getattr(self, name)!r}; expected {' or '.join(choices)}")
+        for name in ("lambda1", "lambda2"):
+            value = getattr(self, name)
+            if not isinstance(value, float | int) or isinstance(value, bool):
+                raise SettingsError(f"{name} = {value!r}; expected a number")
+            object.__setattr__(self, name, float(value))
+        if not (self.lambda1 >= 0 and self.lambda2 >= 0 and self.lambda1 + self.lambda2 <= 1 + 1e-12):
+            raise SettingsError(
+                f"lambda1 = {self.lambda1:g}, lambda2 = {self.lambda2:g}; expected numbers from 0, together at most 1"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def with_options(self, options: Mapping[str, str]) -> Settings:
+        """These settings with some given as text, as in `prf-idf-t[steps=10;dead_ends=stop]`."""
+        return replace(self, **{name: _value(name, text) for name, text in options.items()})
+
+
+_CHOICES = {"order": get_args(Order), "dead_ends": get_args(DeadEnds), "relevance": get_args(Relevance)}
+_TYPES = {field.name: field.type for field in fields(Settings)}
+
+
+def _value(name: str, text: str) -> Any:
+    if name not in _TYPES:
+        raise SettingsError(f"unknown option {name!r}; expected one of {', '.join(_TYPES)}")
+    try:
+        match _TYPES[name]:
+            case "int":
+                return int(text)
+            case "float":
+                return float(text)
+            case "bool":
+                return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    except (ValueError, KeyError):
+        expected = {"int": "a whole number", "float": "a number", "bool": "true or false"}[str(_TYPES[name])]
+        raise SettingsError(f"{name} = {text!r}; expected {expected}") from None
+    return text

@@ -1,0 +1,63 @@
+"""The commands of the room, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from orienteer.data import Passage
+from orienteer.errors import OrienteerError
+from orienteer.reader import commands
+
+app = typer.Typer()
+app.command()(commands.read)
+app.command("train-reader")(commands.train_reader)
+app.command("bench-reader")(commands.bench_reader)
+
+PASSAGES = [
+    Passage("1", "Paris", "Paris is the capital of France. It lies on the Seine."),
+    Passage("2", "War and Peace", "War and Peace is by Leo Tolstoy. [red]Not markup[/red]."),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from orienteer.data import write_jsonl
+    from orienteer.engine import build_index
+
+    folder = tmp_path_factory.mktemp("index")
+    write_jsonl(folder / "passages.jsonl", PASSAGES)
+    build_index(PASSAGES, folder / "index")
+    return folder / "index"
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    if result.exception:
+        raise result.exception
+    return result.output
+
+
+def test_read_shows_the_answer_and_the_passage(index: Path, tiny_folder: Path):
+    shown = run("read", "who wrote war and peace", "--index", index, "--reader", tiny_folder)
+    assert "War and Peace" in shown
+    assert "[red]" in shown.replace("\n", "")
+
+
+def test_read_gives_json_with_offsets(index: Path, tiny_folder: Path):
+    found = json.loads(run("read", "capital of france", "--index", index, "--reader", tiny_folder, "--json"))
+    [first, *_] = found["passages"]
+    assert first["text"][first["start"] : first["end"]] == first["answer"]
+
+
+def test_read_without_hits_says_so(index: Path, tiny_folder: Path):
+    assert "nothing found" in run("read", "zebra", "--index", index, "--reader", tiny_folder)
+
+
+def test_a_missing_reader_is_one_clear_error(index: Path, tmp_path: Path):
+    with pytest.raises(OrienteerError, match="no reader there"):
+        run("read", "capital", "--index", index, "--reader", tmp_path / "nowhere")

@@ -1,0 +1,162 @@
+"""Training: it learns, it resumes to the same weights, its folder is what the runtime reads."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs the extra [train]")
+pytest.importorskip("transformers", reason="training needs the extra [train]")
+
+from tiny import CONFIG, tiny_tokenizer  # noqa: E402
+
+from orienteer.data import Passage  # noqa: E402
+from orienteer.reader import TrainedReader  # noqa: E402
+from orienteer.reader.batches import StreamConfig, batches, piece_span  # noqa: E402
+from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
+from orienteer.reader.errors import ModelMissingError, TrainingError  # noqa: E402
+from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
+from orienteer.reader.model import ReaderModel, tensors_of  # noqa: E402
+from orienteer.reader.train import Progress, TrainConfig, schedule, train  # noqa: E402
+
+
+def rows(count: int = 60) -> list[TrainingRow]:
+    """The answer to a question is the word after its own word; negatives have other words."""
+    generator = random.Random(0)
+    made = []
+    for _ in range(count):
+        asked, other = generator.sample(["paris", "france", "seine", "river", "city", "tolstoy"], 2)
+        answer = generator.choice("0123456789")
+        text = f"in the city . {asked} is {answer} . {other} lies on the river"
+        start = text.index(f" {answer} ") + 1
+        gold = Evidence("war", text, ((start, start + 1),))
+        negative = Evidence("peace", f"{other} is of the city", ())
+        made.append(TrainingRow(f"what is {asked}", (answer,), "test", gold, (), (negative,)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT without heads, as `save_pretrained` writes it."""
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("base")
+    torch.manual_seed(1)
+    tokenizer = tiny_tokenizer()
+    BertModel(BertConfig(**CONFIG, vocab_size=tokenizer.get_vocab_size())).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def config(base: Path, out: Path, **settings: object) -> TrainConfig:
+    stream = StreamConfig(batch=8, pool=32, max_pieces=48, short_pieces=32)
+    defaults = {"steps": 6, "part": 3, "learning_rate": 1e-3, "stream": stream}
+    return TrainConfig(base=str(base), out=out, **{**defaults, **settings})  # type: ignore[arg-type]
+
+
+def test_a_killed_training_resumes_to_the_weights_of_an_unbroken_one(base: Path, tmp_path: Path):
+    class Killed(Exception):
+        pass
+
+    def kill(progress: Progress) -> None:
+        if progress.step == 4:  # one step after the last checkpoint
+            raise Killed
+
+    whole = train(rows(), config(base, tmp_path / "whole"))
+    broken = config(base, tmp_path / "broken", checkpoint_minutes=0.0, show_seconds=0.0)
+    with pytest.raises(Killed):
+        train(rows(), broken, show=kill)
+    resumed = train(rows(), broken)
+    for (name, expected), found in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(expected, found), name
+
+
+def test_training_lowers_the_loss(base: Path, tmp_path: Path):
+    seen: list[float] = []
+    run = config(base, tmp_path, steps=150, learning_rate=3e-3, show_seconds=0.0, freeze_embeddings=False)
+    train(rows(), run, show=lambda progress: seen.append(sum(progress.losses.values())))
+    assert sum(seen[-10:]) < 0.6 * sum(seen[:10])
+
+
+def test_the_runtime_computes_what_training_computed(base: Path, tmp_path: Path):
+    model = train(rows(), config(base, tmp_path))
+    passage = Passage("p", "Paris", "paris is the capital of france . it lies on the seine")
+    question = "what is the capital of france"
+    tokenizer = tiny_tokenizer()
+    [window] = windows(*pieces(tokenizer, [question, passage.title, passage.text]), Marks.of(tokenizer))
+    with torch.no_grad():
+        select, _, _ = model(*tensors_of([window.ids], [window.question_size]))
+    [reading] = TrainedReader.from_pretrained(tmp_path, "float32", threads=1).read(question, [passage])
+    assert reading.logit == pytest.approx(select.item(), abs=1e-4)
+
+
+def test_training_goes_on_from_a_readers_folder(base: Path, tmp_path: Path):
+    first = train(rows(), config(base, tmp_path / "first"))
+    again = ReaderModel.from_pretrained(tmp_path / "first")
+    for (name, expected), found in zip(first.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(expected, found), name
+    train(rows(), config(tmp_path / "first", tmp_path / "second", steps=1))
+
+
+def test_frozen_embeddings_stay(base: Path, tmp_path: Path):
+    before = ReaderModel.from_pretrained(base).encoder.embeddings.word_embeddings.weight
+    after = train(rows(), config(base, tmp_path)).encoder.embeddings.word_embeddings.weight
+    assert torch.equal(before, after)
+
+
+def test_a_base_that_is_not_there_is_one_clear_error(tmp_path: Path):
+    with pytest.raises(ModelMissingError):
+        train(rows(), config(tmp_path / "nowhere", tmp_path / "out"))
+
+
+def test_a_damaged_checkpoint_is_one_clear_error(base: Path, tmp_path: Path):
+    train(rows(), config(base, tmp_path, steps=1))
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"damaged")
+    with pytest.raises(TrainingError, match="delete it to start afresh"):
+        train(rows(), config(base, tmp_path))
+
+
+def test_training_without_an_end_or_without_rows_is_refused(base: Path, tmp_path: Path):
+    with pytest.raises(TrainingError, match="steps or minutes"):
+        train(rows(), config(base, tmp_path, steps=0))
+    with pytest.raises(TrainingError, match="no training rows"):
+        train([], config(base, tmp_path))
+
+
+def test_half_of_the_titles_are_blank_for_positives_and_negatives_alike():
+    tokenizer = tiny_tokenizer()
+    [war], [peace] = tokenizer.encode("war").ids, tokenizer.encode("peace").ids
+    stream = batches(rows(), tokenizer, StreamConfig(batch=8, pool=64))
+    examples = [example for batch in islice(stream, 200) for example in batch]
+    for title, held in ((war, True), (peace, False)):
+        of_kind = [e for e in examples if bool(e.spans) is held]
+        with_title = [e for e in of_kind if title in e.window.ids[: e.window.text_from]]
+        assert 0.45 < len(with_title) / len(of_kind) < 0.55
+
+
+def test_a_window_of_a_positive_keeps_its_answer():
+    tokenizer = tiny_tokenizer()
+    text = "the river . " * 100 + "paris is 7 . " + "on the city . " * 100
+    start = text.index("7")
+    row = TrainingRow("what is paris", ("7",), "test", Evidence("", text, ((start, start + 1),)), (), ())
+    seven = tokenizer.token_to_id("7")
+    for batch in islice(batches([row], tokenizer, StreamConfig(batch=8, pool=16)), 6):
+        for example in batch:
+            assert [example.window.ids[s : e + 1] for s, e in example.spans] == [[seven]]
+            assert not example.selects
+
+
+def test_a_span_of_characters_becomes_the_pieces_that_touch_it():
+    [found] = pieces(tiny_tokenizer(), ["the capital of france"])
+    assert piece_span(found.offsets, 4, 11) == (1, 1)
+    assert piece_span(found.offsets, 4, 14) == (1, 2)
+    assert piece_span(found.offsets, 30, 31) is None
+
+
+def test_the_schedule_rises_in_a_line_and_falls_to_nothing():
+    assert schedule(0.05, 0.1) == pytest.approx(0.5)
+    assert schedule(0.1, 0.1) == pytest.approx(1.0)
+    assert schedule(1.0, 0.1) == pytest.approx(0.0)
