@@ -247,11 +247,11 @@ def frequent_words(engine: EmbeddedEngine, most: int = 5000) -> list[str]:
 
 
 def make_passages(size: int, seed: int) -> list[Passage]:
-    """Passages of some 100 words of a made-up language with real stop words and Zipf's frequencies."""
+    """Passages of some 100 words of a made-up language; frequencies are Zipf's, behind those of real stop words."""
     rng = random.Random(seed)
     syllables = [a + b for a in "bcdfghklmnprstvz" for b in "aeiou"]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(30_000)]
-    weights = np.cumsum(1 / np.arange(1, len(words) + 1)).tolist()
+    weights = np.cumsum(1 / np.arange(30, len(words) + 30)).tolist()
     return [
         Passage(
             f"p{number}",

@@ -1,4 +1,4 @@
-"""What a refinement costs: by `refine`, by one search each, by Lucene inside the JVM, by tantivy; same states, same run.
+"""What a refinement costs: by `refine`, by one search each, by Lucene in its JVM, by tantivy; same states, same run.
 
 A state is a question after 0, 2 or 5 refinements, drawn at random among those that leave hits. Its candidates are
 the 100 terms with the highest idf of its best 5 passages, and as many random terms of the vocabulary, each with all
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ TERMS = 100
 DEPTHS = (0, 2, 5)
 SAMPLE = 12  # refinements of a state that are also asked one by one, of us and of the peers
 SEED = 13
+WARMUP_QUERIES = 10_000
 
 err = Console(stderr=True, highlight=False)
 
@@ -66,8 +68,10 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_js
     searched, expected = _time_search(engine, states)
     report["search_us"] = searched
     queries = [state.query.refine(state.candidates[i]) for state in states for i in state.sample]
+    report["resident_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     if lucene_jar is not None:
-        timed = lucene_search(lucene_jar, lucene_folder(index, engine, lucene_jar), queries, K, repeats=2, warmup=1)
+        warmup = 1 + WARMUP_QUERIES // len(queries)  # the JVM compiles what it has seen often enough
+        timed = lucene_search(lucene_jar, lucene_folder(index, engine, lucene_jar), queries, K, 2, warmup)
         report["lucene_us"] = float(np.mean([row.search_us for row in timed]))
         report["lucene_parse_and_fetch_us"] = float(np.mean([row.cpu_us - row.search_us for row in timed]))
         report["lucene_same_results"] = sum(

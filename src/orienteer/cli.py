@@ -276,6 +276,39 @@ def bench_index(
     _benchmark("index_build").run(passages, lucene_jar, as_json)
 
 
+@bench.command("exactness")
+def bench_exactness(
+    index: Annotated[Path, typer.Option(help="folder of the index")],
+    questions: Annotated[Path, typer.Option(help="file of questions")],
+    pairs: Annotated[int, typer.Option(help="how many (state, refinement) pairs", min=2)] = 50_000,
+    lucene_jar: Annotated[Path | None, typer.Option(help="jar with Lucene's classes: compare with Lucene too")] = None,
+) -> None:
+    """Whether `refine` equals `search`, the reference engine and Lucene; prints one line of JSON."""
+    _benchmark("exactness").run(index, questions, pairs, lucene_jar)
+
+
+@bench.command("faults")
+def bench_faults(
+    kills: Annotated[int, typer.Option(help="builds, additions and deletions to kill", min=0)] = 200,
+    corruptions: Annotated[int, typer.Option(help="files to damage", min=0)] = 300,
+    as_json: Json = False,
+) -> None:
+    """Kill writers, damage files, fill the disk: nothing may be lost or go unseen."""
+    if not _benchmark("faults").run(kills=kills, corruptions=corruptions, as_json=as_json):
+        raise typer.Exit(1)
+
+
+@bench.command("fuzz")
+def bench_fuzz(
+    count: Annotated[int, typer.Option(help="how many query strings", min=1)] = 1_000_000,
+    index: Annotated[Path | None, typer.Option(help="an index; one of 10,000 passages is made without it")] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask fuzzed query strings: no crash, only typed errors, each within 50 ms of CPU time."""
+    if not _benchmark("fuzz_queries").run(index, count, as_json=as_json):
+        raise typer.Exit(1)
+
+
 def _benchmark(name: str) -> Any:
     """A module of the source tree's `benchmarks` folder, which is not part of the installed package."""
     folder = Path(__file__).parents[2] / "benchmarks"

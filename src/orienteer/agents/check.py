@@ -106,9 +106,11 @@ def _same_again(probe: _Probe) -> None:
 
 
 def _stops_when_it_may(probe: _Probe) -> None:
-    """An agent does not stop while it may not and the passages offer a term to refine with."""
+    """An agent does not stop while it may not and the last hits hold a new term to refine with."""
+    analyse = probe.environment.lexicon.terms
     for observation in probe.moments:
-        terms = [term.text for term in observation.terms if term.sources != {"question"}]
+        found = {word for passage in observation.hits for word in analyse(passage.contents)}
+        terms = [t.text for t in observation.terms if t.text in found and "question" not in t.sources]
         [action] = probe.act([observation])
         if terms and not observation.may_stop and isinstance(action, Stop):
             probe.fail(action, f"a refinement, for example with {terms[:3]}")

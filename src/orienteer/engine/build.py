@@ -30,6 +30,7 @@ from orienteer.errors import DataError, DuplicateIdError, UnknownPassageError
 BATCH_BYTES = 4 << 20
 MEMORY = 512 << 20
 MAX_FREQUENCY = 1 << 20
+MANY = 1 << 12  # a term this often in one passage is rare enough to be looked up by bisection
 
 SETTINGS = {
     "analyzer": "lucene-standard-12.1", "stop_words": "lucene-english-33",
@@ -252,22 +253,31 @@ class _Builder:
         numbers = np.asarray(np.load(self.writer.folder / "documents.npy", mmap_mode="r"))
         frequencies = np.memmap(counts_file, np.uint32, "r", shape=numbers.shape) if numbers.size else numbers
         slices = [(f, slice(offsets[f * count + a], offsets[f * count + b])) for f, a, b in ranges]
-        seen = np.zeros((FIELD_COUNT, highest + 1, 256), np.bool_)
+        # A table has a row for each frequency; where some are huge, only for those that occur.
+        known = np.arange(highest + 1)
+        if highest > MANY:
+            known = np.unique(np.concatenate([np.unique(frequencies[part]) for _, part in slices]))
+
+        def rows(part: slice) -> NDArray[np.uint32]:
+            own = np.array(frequencies[part])
+            return own if highest <= MANY else np.searchsorted(known, own).astype(np.uint32)
+
+        seen = np.zeros((FIELD_COUNT, known.size, 256), np.bool_)
         for field, part in slices:
-            invert.mark_pairs(np.array(numbers[part]), np.array(frequencies[part]), norms[field], seen[field])
-        pairs = np.argwhere(seen)  # [codes, 3]: field, frequency, norm
+            invert.mark_pairs(np.array(numbers[part]), rows(part), norms[field], seen[field])
+        table = np.argwhere(seen)  # [codes, 3]: field, row, norm
+        pairs = np.stack([table[:, 0], known[table[:, 1]], table[:, 2]], axis=1)  # field, frequency, norm
         saturation = saturations(pairs, totals)
-        pairs = pairs[np.argsort(saturation, kind="stable")]
+        order = np.argsort(saturation, kind="stable")
+        pairs, table = pairs[order], table[order]
         code_of = np.zeros(seen.shape, np.uint32)
-        code_of[pairs[:, 0], pairs[:, 1], pairs[:, 2]] = np.arange(len(pairs), dtype=np.uint32)
+        code_of[table[:, 0], table[:, 1], table[:, 2]] = np.arange(len(table), dtype=np.uint32)
         kind = np.uint16 if len(pairs) <= 60_000 else np.uint32
         with self.writer.array("codes", kind) as out:
             for field, part in slices:
                 codes = np.empty(part.stop - part.start, kind)
-                chosen = np.array(numbers[part]), np.array(frequencies[part])
-                invert.encode_pairs(*chosen, norms[field], code_of[field], codes)
+                invert.encode_pairs(np.array(numbers[part]), rows(part), norms[field], code_of[field], codes)
                 out.append(codes)
-        del frequencies
         counts_file.unlink()
         best = np.zeros(offsets.size - 1, kind)
         codes = np.load(self.writer.folder / "codes.npy", mmap_mode="r")

@@ -96,6 +96,7 @@ class EmbeddedEngine:
     def __init__(self, index: Index, threads: int | None = None):
         self.index = index
         self.threads = threads or os.cpu_count() or 1
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     @property
     def fingerprint(self) -> str:
@@ -110,8 +111,7 @@ class EmbeddedEngine:
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[Hits]:
         if len(queries) < 2 or self.threads < 2:
             return [self.search(query, k) for query in queries]
-        with ThreadPoolExecutor(self.threads) as pool:
-            return list(pool.map(lambda query: self.search(query, k), queries))
+        return list(self._pool().map(lambda query: self.search(query, k), queries))
 
     def refine(
         self, query: Query, refinements: Sequence[Refinement], k: int = 5, *, parts: int | None = None
@@ -127,7 +127,7 @@ class EmbeddedEngine:
         if base.impossible or k == 0 or not refinements:
             return HitLists.empty(self.index, len(refinements))
         work = refining.plan(base, refinements)
-        numbers, scores, counts = refining.run(self.index, base, work, k, parts or self._parts())
+        numbers, scores, counts = refining.run(self.index, base, work, k, parts or self._parts(), self._pool)
         for r in np.flatnonzero(counts < 0).tolist():
             hits = self.search(query.refine(refinements[r]), k)
             counts[r] = len(hits)
@@ -155,6 +155,12 @@ class EmbeddedEngine:
         if (number := self.index.number(passage_id)) is None:
             raise UnknownPassageError(f"the index holds no passage {passage_id!r}")
         return number
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads that stay; a forked process has none of its parent's and makes its own."""
+        if (pool := self._pools.get(os.getpid())) is None:
+            pool = self._pools[os.getpid()] = ThreadPoolExecutor(self.threads)
+        return pool
 
     def _parts(self) -> int:
         return max(1, min(self.threads, self.index.size // refining.PART))

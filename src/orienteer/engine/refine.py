@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,9 @@ def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
     )  # fmt: skip
 
 
-def run(index: Index, query: Compiled, work: Plan, k: int, parts: int) -> tuple[Any, Any, Any]:
+def run(
+    index: Index, query: Compiled, work: Plan, k: int, parts: int, pool: Callable[[], Executor]
+) -> tuple[Any, Any, Any]:
     """Passage numbers and scores [refinements, k], and how many each has; -1 where `search` has to be asked."""
     depth = BASE_RESULTS + k
     arrays = query.lists.arrays()
@@ -115,8 +117,7 @@ def run(index: Index, query: Compiled, work: Plan, k: int, parts: int) -> tuple[
         base_numbers, base_scores, own_numbers, own_scores, base_count, own_counts = walk(0, index.size)
     else:
         edges = [index.size * part // parts for part in range(parts + 1)]
-        with ThreadPoolExecutor(parts) as pool:
-            walked = list(pool.map(walk, edges[:-1], edges[1:]))
+        walked = list(pool().map(walk, edges[:-1], edges[1:]))
         base_numbers, base_scores, base_count = _merged_base(
             [part[0:2] for part in walked], [part[4] for part in walked]
         )

@@ -66,7 +66,7 @@ class SearchSession(gymnasium.Env[str, np.int64]):
     `reset(options={"id": …})` asks a question of your choice.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 as Gymnasium declares it
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 as Gymnasium declares it
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ def record(session: Session, environment: Environment, agent: str) -> Record:
         passage, reading = each.passage, each.reading
         told = passage.id in shown
         passages[passage.id] = RecordedPassage(
-            each.step, each.rank, reading.score, reading.start, reading.end, each.relevant, each.exact,
+            each.step, each.rank, float(reading.score), int(reading.start), int(reading.end), each.relevant, each.exact,
             passage.title if told else None, reading.answer if told else None,
             snippet(passage.text, reading.start, reading.end, words) if told else None,
         )  # fmt: skip

@@ -20,7 +20,7 @@ def ndcg(relevant: Sequence[bool], k: int = K) -> float:
 
     The ideal is k relevant passages, however many there are: this is not TREC's nDCG.
     """
-    return sum(w for w, rel in zip(weights(k), relevant, strict=False) if rel)
+    return sum((w for w, rel in zip(weights(k), relevant, strict=False) if rel), 0.0)
 
 
 def ndcem(exact: Sequence[bool], k: int = K) -> float:
@@ -52,7 +52,7 @@ def score(
     The mean of PS divides by k also where fewer passages were found.
     """
     gain, match = ndcg(relevant, k), ndcem(exact, k)
-    mean = sum(passage_scores[:k]) / k
+    mean = float(sum(passage_scores[:k])) / k
     return Score(gain, match, mean, (1 - lambda1 - lambda2) * gain + lambda2 * match + lambda1 * mean)
 
 

@@ -73,8 +73,9 @@ class Session:
 
     @property
     def query(self) -> Query:
-        """q_t: the query in force."""
-        return self.current.query if self.current else Query(self.question.question)
+        """q_t: the query in force; empty where the question could not be asked."""
+        step = self.current or (self.steps[0] if self.steps else None)
+        return step.query if step else Query("")
 
     @property
     def refinements_made(self) -> int:

@@ -1,0 +1,166 @@
+"""The paper's figures, drawn with matplotlib from `figure_data`; the same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orienteer.errors import MissingExtraError
+from orienteer.evaluation.errors import EvaluationError
+from orienteer.evaluation.figure_data import drawn
+from orienteer.evaluation.files import write_whole
+
+Data = dict[str, Any]
+
+LANDSCAPE_MEASURES = ("NDCG@5", "EM-MR", "Top-5")
+
+
+def check_matplotlib() -> None:
+    """Raise `MissingExtraError` where figures cannot be drawn; called before hours of work, not after."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("matplotlib", "eval") from None
+
+
+def draw_all(data: Data, folder: Path) -> dict[str, Path]:
+    """Every figure the numbers allow: name → file."""
+    if not data["agents"]:
+        return {}
+    return {name: _drawn(draw, data, folder / f"{name}.svg") for name, (_, draw) in FIGURES.items()}
+
+
+def _drawn(draw: Callable[[Any, Data], None], data: Data, file: Path) -> Path:
+    figure = _figure(7.0, 4.0)
+    draw(figure, data)
+    save(figure, file)
+    return file
+
+
+def _figure(width: float, height: float) -> Any:
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, file: Path) -> None:
+    """As SVG with text as text; without a date and with fixed ids, so that the bytes depend on the numbers only."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "orienteer", "svg.fonttype": "none"}):
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    write_whole(file, out.getvalue())
+
+
+def _lengths(figure: Any, data: Data) -> None:
+    axes = figure.subplots()
+    names = drawn(data)
+    width = 0.8 / len(names)
+    for i, name in enumerate(names):
+        counts = np.array(data["agents"][name]["lengths"])
+        axes.bar(np.arange(len(counts)) + (i + 0.5) * width - 0.4, counts, width, label=name)
+    axes.set(xlabel="refinements in the session", ylabel="sessions")
+    axes.legend(fontsize="small")
+
+
+def _gains(figure: Any, data: Data) -> None:
+    axes = figure.subplots()
+    for i, name in enumerate(drawn(data)):
+        gains = data["agents"][name]["gains"]
+        steps = range(1, len(gains) + 1)
+        [line] = axes.plot(steps, [gain["mean"] for gain in gains], marker=".", label=name)
+        if i == 0:  # the spread of one agent is readable, of eight it is not
+            low, high = ([gain[side] for gain in gains] for side in ("low", "high"))
+            axes.fill_between(steps, low, high, alpha=0.15, color=line.get_color(), label=f"{name}, 5–95 %")
+    axes.axhline(0, color="grey", linewidth=0.5)
+    axes.set(xlabel="step", ylabel="gain in S")
+    axes.legend(fontsize="small")
+
+
+def _actions(figure: Any, data: Data) -> None:
+    axes = figure.subplots()
+    names = [name for name in drawn(data) if data["agents"][name]["actions"]]
+    kinds = list(dict.fromkeys(kind for name in names for kind in data["agents"][name]["actions"]))
+    width = 0.8 / max(1, len(names))
+    for i, name in enumerate(names):
+        shares = [100 * data["agents"][name]["actions"].get(kind, 0.0) for kind in kinds]
+        axes.bar(np.arange(len(kinds)) + (i + 0.5) * width - 0.4, shares, width, label=name)
+    axes.set_xticks(range(len(kinds)), kinds)
+    axes.set(xlabel="action", ylabel="% of actions")
+    if names:
+        axes.legend(fontsize="small")
+
+
+def _depths(figure: Any, data: Data) -> None:
+    names, labels = drawn(data), data["depth_labels"]
+    width = 0.8 / len(names)
+    panels = (("depths", "passages seen"), ("final_depths", "the final five"))
+    for axes, (key, title) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+        for i, name in enumerate(names):
+            counts = np.array(data["agents"][name][key], np.float64)
+            shares = 100 * counts / max(1.0, counts.sum())
+            axes.bar(np.arange(len(labels)) + (i + 0.5) * width - 0.4, shares, width, label=name)
+        axes.set_xticks(range(len(labels)), labels, rotation=60, fontsize="small")
+        axes.set(title=title, xlabel="BM25 rank under q0", ylabel="% of passages")
+    axes.legend(fontsize="small")
+
+
+def _by_step(figure: Any, data: Data) -> None:
+    for axes, measure in zip(figure.subplots(2, 2, sharex=True).flat, ("NDCG@5", "Top-1", "Top-5", "EM-MR"), strict=True):
+        for name in drawn(data):
+            values = data["agents"][name]["by_step"].get(measure, [])
+            axes.plot(range(len(values)), values, marker=".", markersize=3, label=name)
+        axes.set(title=measure, xlabel="refinements", ylabel="%")
+    axes.legend(fontsize="x-small")
+
+
+FIGURES: Mapping[str, tuple[str, Callable[[Any, Data], None]]] = {
+    "session-lengths": ("How many refinements the sessions have (`fig:rocchio_length`)", _lengths),
+    "gain-per-step": ("Gain in S at each step (`fig:rocchio_score_gain_stepwise`)", _gains),
+    "action-types": ("Which actions the agents take (`fig:action-types`)", _actions),
+    "depth": ("How deep the passages lie under the question as asked (`fig:exploration`)", _depths),
+    "measures-by-step": ("Measures against the number of refinements (`fig:e2e_metrics_length`)", _by_step),
+}
+
+
+def read_landscape(file: Path) -> list[dict[str, float]]:
+    """JSON lines, each with `lambda1`, `lambda2` and the measures reached with them."""
+    rows = []
+    try:
+        for line_number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            row = json.loads(line)
+            rows.append({name: float(row[name]) for name in ("lambda1", "lambda2", *LANDSCAPE_MEASURES)})
+    except OSError as error:
+        raise EvaluationError(f"{file}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        expected = ", ".join(("lambda1", "lambda2", *LANDSCAPE_MEASURES))
+        raise EvaluationError(
+            f"{file}, line {line_number}: {type(error).__name__}: {error}; expected a JSON object with {expected}"
+        ) from None
+    return rows
+
+
+def draw_landscape(rows: Sequence[Mapping[str, float]], file: Path) -> None:
+    """Each measure over λ1 and λ2, where λ1 + λ2 ≤ 1 (`fig:reward_mixing_landscapes`)."""
+    if not rows:
+        raise EvaluationError("a reward landscape of no points; expected rows with lambda1, lambda2 and measures")
+    lambda1 = sorted({row["lambda1"] for row in rows})
+    lambda2 = sorted({row["lambda2"] for row in rows})
+    figure = _figure(10.0, 3.4)
+    for axes, measure in zip(figure.subplots(1, len(LANDSCAPE_MEASURES)), LANDSCAPE_MEASURES, strict=True):
+        grid = np.full((len(lambda2), len(lambda1)), np.nan)
+        for row in rows:
+            grid[lambda2.index(row["lambda2"]), lambda1.index(row["lambda1"])] = row[measure]
+        image = axes.imshow(grid, origin="lower", aspect="auto")
+        axes.set_xticks(range(len(lambda1)), [f"{each:g}" for each in lambda1])
+        axes.set_yticks(range(len(lambda2)), [f"{each:g}" for each in lambda2])
+        axes.set(title=measure, xlabel="λ1", ylabel="λ2")
+        figure.colorbar(image, ax=axes)
+    save(figure, file)

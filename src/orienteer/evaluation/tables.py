@@ -1,0 +1,114 @@
+"""The paper's tables in its layout, its figures beside ours, and the tables it does not have.
+
+Ours come as `metrics.json` holds them, by set of questions: {"dev": {agent: {measure: value}}, "test": …}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from orienteer.evaluation import paper
+from orienteer.evaluation.markdown import code, number, ranked, table
+
+Metrics = Mapping[str, Mapping[str, float]]
+Sets = Mapping[str, Metrics]
+
+# Beside the paper's columns: re-ranking as many passages as a session reads, and the best unlearned operator.
+BESIDE = {"BM25@100+PS": ("bm25@100+ps",), "PRF-IDF −t": ("prf-idf-t",)}
+
+
+def value(metrics: Metrics, agents: Iterable[str], measure: str) -> float | None:
+    """The measure of the first of these agents that was evaluated."""
+    return next((metrics[agent].get(measure) for agent in agents if agent in metrics), None)
+
+
+def results(sets: Sets) -> str:
+    """`tab:results`: the paper's test figures, ours of every set; its EM is that of the answer generator."""
+    rows = []
+    for measure, theirs in paper.RESULTS["test"].items():
+        rows.append(_row(measure, "paper, test", theirs, beside=(None, _prf(measure, "test"))))
+        for name, metrics in sets.items():
+            ours = "EM-T5" if measure == "EM" else measure
+            rows.append(_row("", f"ours, {name}", _columns(metrics, ours), beside=_beside(metrics, ours)))
+    return table(["Metric", "", *paper.COLUMNS, *BESIDE], rows, left=2)
+
+
+def results_full(sets: Sets) -> str:
+    """`tab:results-full`: dev and test, both kinds of exact match."""
+    rows = []
+    for measure in paper.RESULTS_FULL["test"]:
+        first = measure
+        for data, theirs in paper.RESULTS_FULL.items():
+            rows.append(_row(first, f"paper, {data}", theirs[measure], beside=(None, _prf(measure, data))))
+            first = ""
+        for name, metrics in sets.items():
+            rows.append(_row("", f"ours, {name}", _columns(metrics, measure), beside=_beside(metrics, measure)))
+    return table(["Metric", "Data", *paper.COLUMNS, *BESIDE], rows, left=2)
+
+
+def results_t5(sets: Sets) -> str:
+    """`tab:results-t5`: the agents trained on each grammar's sessions; ours are the T5 and the pointer agents."""
+    rows = []
+    for grammar, theirs in paper.RESULTS_T5.items():
+        rows.append([f"**{grammar}**", "paper, T5, dev", *map(number, theirs)])
+        for name, metrics in sets.items():
+            for family, shown in (("t5", "T5"), ("pointer", "pointer")):
+                ours = [value(metrics, (f"{family}-{grammar}",), measure) for measure in paper.T5_MEASURES]
+                if family == "t5" or any(each is not None for each in ours):
+                    rows.append(["", f"ours, {shown}, {name}", *map(number, ours)])
+    return table(["Version", "", *paper.T5_MEASURES[:-1], "Reward (S)"], rows, left=2)
+
+
+def prf_results(sets: Sets) -> str:
+    """`tab:PRF-results`: ten operators, two ways to choose the term."""
+    rows = []
+    for measure in ("NDCG@5", "Top-1", "Top-5"):
+        first = f"**{measure}**"
+        for (name, data, algorithm), theirs in paper.PRF.items():
+            if name == measure:
+                rows.append([first, f"paper, {data}", algorithm.upper(), *ranked(theirs)])
+                first = ""
+        for data, metrics in sets.items():
+            for algorithm in ("idf", "rm3"):
+                agents = [f"prf-{algorithm}{operator}" for operator in paper.PRF_OPERATORS]
+                ours = [value(metrics, (agent,), measure) for agent in agents]
+                rows.append(["", f"ours, {data}", algorithm.upper(), *ranked(ours)])
+    head = [code(operator.removeprefix("-") if operator == "-or" else operator) for operator in paper.PRF_OPERATORS]
+    return table(["Metric", "Data", "Alg", *head], rows, left=3)
+
+
+def expansion_steps(steps: Mapping[str, Mapping[str, tuple[int, int]]]) -> str:
+    """`tab:rocchio_expansion_steps`: all steps of the Rocchio sessions; by set, grammar → (steps, sessions)."""
+    theirs = [f"{count:,}" for count in paper.EXPANSION_STEPS]
+    each = [number(count / paper.EXPANSION_SESSIONS) for count in paper.EXPANSION_STEPS]
+    rows = [
+        [f"paper, NQ Train, {paper.EXPANSION_SESSIONS:,} sessions", *theirs],
+        ["paper, steps a session", *each],
+    ]
+    for name, ours in steps.items():
+        found = [ours.get(grammar) for grammar in paper.GRAMMARS]
+        sessions = max((pair[1] for pair in found if pair), default=0)
+        rows.append([f"ours, {name}, {sessions:,} sessions", *(f"{pair[0]:,}" if pair else "–" for pair in found)])
+        means = [number(pair[0] / pair[1]) if pair and pair[1] else "–" for pair in found]
+        rows.append([f"ours, {name}, steps a session", *means])
+    return table(["", *paper.GRAMMARS], rows)
+
+
+def _row(
+    measure: str, data: str, values: Sequence[float | None], beside: Sequence[float | None]
+) -> list[str]:  # fmt: skip
+    return [f"**{measure}**" if measure else "", data, *map(number, values), *map(number, beside)]
+
+
+def _columns(metrics: Metrics, measure: str) -> list[float | None]:
+    return [value(metrics, agents, measure) for agents in paper.COLUMNS.values()]
+
+
+def _beside(metrics: Metrics, measure: str) -> list[float | None]:
+    return [value(metrics, agents, measure) for agents in BESIDE.values()]
+
+
+def _prf(measure: str, data: str) -> float | None:
+    """The paper's figure for idf with the `-t` operator."""
+    row = paper.PRF.get((measure, data, "idf"))
+    return row[paper.PRF_OPERATORS.index("-t")] if row else None

@@ -1,0 +1,98 @@
+"""Agents by name."""
+
+from __future__ import annotations
+
+import pytest
+from lexical_reader import LexicalReader
+from small_world import QUESTIONS
+
+from orienteer.agents import FAMILIES, AgentNameError, agent_names, check_agent, make_agent
+from orienteer.engine import Engine
+from orienteer.query import Refinement
+from orienteer.session import Environment, Settings, run_sessions
+
+TEN = ["-or", "+c", "+t", "-c", "-t", "^.1", "^2", "^4", "^6", "^8"]
+
+
+def test_every_name_of_the_house_plan_is_there() -> None:
+    expected = [
+        "bm25",
+        "bm25+ps",
+        "bm25@100+ps",
+        *(f"prf-{by}{op}" for by in ("idf", "rm3") for op in TEN),
+        "prf-answer",
+    ]
+    assert agent_names() == expected
+    assert all(family.about and family.needs for family in FAMILIES)
+
+
+@pytest.mark.parametrize("name", agent_names())
+def test_every_agent_keeps_the_contract(name: str, engine: Engine) -> None:
+    entry = make_agent(name, engine, Settings(steps=6))
+    check_agent(entry.agent, Environment(engine, LexicalReader(), entry.settings), QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("op", "refinement"),
+    [
+        ("-or", Refinement("or", "contents", "x")), ("+c", Refinement("+", "contents", "x")),
+        ("+t", Refinement("+", "title", "x")), ("-c", Refinement("-", "contents", "x")),
+        ("-t", Refinement("-", "title", "x")), ("^.1", Refinement("^", "contents", "x", 0.1)),
+        ("^2", Refinement("^", "contents", "x", 2.0)), ("^8", Refinement("^", "contents", "x", 8.0)),
+    ],
+)  # fmt: skip
+def test_the_ending_of_a_name_is_its_operator(op: str, refinement: Refinement, engine: Engine) -> None:
+    entry = make_agent(f"prf-idf{op}", engine)
+    environment = Environment(engine, LexicalReader(), entry.settings)
+    [action] = entry.agent.act(environment.observe(environment.open(QUESTIONS[:1])))
+    assert isinstance(action, Refinement)
+    assert (action.op, action.field, action.weight) == (refinement.op, refinement.field, refinement.weight)
+
+
+def test_options_in_brackets_become_settings(engine: Engine) -> None:
+    entry = make_agent("prf-rm3^2[steps=10; dead_ends=stop]", engine)
+    assert entry.settings == Settings(steps=10, dead_ends="stop")
+    assert make_agent("bm25@37+ps", engine).settings == Settings(steps=0, hits=37)
+    assert make_agent("prf-idf-t[]", engine, Settings(seed=5)).settings == Settings(seed=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("bm52", "did you mean bm25"), ("", "no agent is called ''"), ("prf-idf", "no agent is called 'prf-idf'"),
+        ("prf-idf^3", "OP is one of"), ("bm25@+ps", "bm25@N"), ("bm25@0+ps", "expected 1 to"),
+        ("bm25@99999999+ps", "expected 1 to"), ("BM25", "no agent is called 'BM25'"),
+        ("prf-idf-t[steps=10", "open bracket"), ("prf-idf-t[steps]", "write option=value"),
+        ("prf-idf-t[step=1]", "unknown option 'step'"), ("prf-idf-t[steps=-1]", "0 or more"),
+        ("prf-idf-t[steps=1;steps=2]", "given twice"),
+    ],
+)  # fmt: skip
+def test_a_name_that_does_not_exist_says_which_do(name: str, says: str, engine: Engine) -> None:
+    with pytest.raises(AgentNameError, match=says):
+        make_agent(name, engine)
+
+
+def test_bm25_keeps_the_engines_order_and_ps_reorders_it(engine: Engine) -> None:
+    def best(name: str) -> list[list[str]]:
+        entry = make_agent(name, engine)
+        run = run_sessions(Environment(engine, LexicalReader(), entry.settings), entry.agent, QUESTIONS)
+        return [[each.passage.id for each in session.best] for session in run.sessions]
+
+    plain = [[hit.id for hit in engine.search(session.query, 5)] for session in _opened(engine)]
+    assert best("bm25") == plain
+    assert [sorted(ids) for ids in best("bm25+ps")] == [sorted(ids) for ids in plain]
+    assert best("bm25+ps") != plain
+
+
+def test_bm25_at_n_reads_n_passages_and_keeps_the_best_five(engine: Engine) -> None:
+    entry = make_agent("bm25@8+ps", engine)
+    run = run_sessions(Environment(engine, LexicalReader(), entry.settings), entry.agent, QUESTIONS)
+    for session in run.sessions:
+        found = list(engine.search(session.query, 8))
+        assert session.passages_read == len(found)
+        scores = sorted((each.reading.score for each in session.seen), reverse=True)
+        assert [each.reading.score for each in session.best] == scores[:5]
+
+
+def _opened(engine: Engine) -> list:  # type: ignore[type-arg]
+    return Environment(engine, LexicalReader(), Settings()).open(QUESTIONS)
