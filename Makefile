@@ -22,8 +22,8 @@ help:  ## this list
 
 install: $(BASE)  ## .venv with orienteer and the tools for work on it
 
-demo: $(BASE)  ## search with operators, on a small corpus
-	$(BIN)/orienteer demo
+demo: $(BASE)  ## search the bundled corpus with operators (Q='…' for your own query)
+	$(BIN)/orienteer demo $(if $(Q),'$(Q)')
 
 test: $(BASE)  ## the tests that take a minute or so
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)

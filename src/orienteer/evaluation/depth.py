@@ -10,13 +10,13 @@ from orienteer.query import Query
 
 DEEPEST = 1000
 BINS = (5, 10, 20, 50, 100, 200, 500, DEEPEST)  # the last rank of each; deeper ones, and no match at all, come after
-LABELS = tuple(f"{low + 1}–{high}" for low, high in zip((0, *BINS), BINS, strict=False)) + (f"> {DEEPEST}",)
+LABELS = (*(f"{low + 1}–{high}" for low, high in zip((0, *BINS[:-1]), BINS, strict=True)), f"> {DEEPEST}")
 
 Ranks = Mapping[str, int]
 
 
 def ranks_of(engine: Engine, questions: Sequence[str]) -> list[Ranks]:
-    """For each question the rank of every passage that it finds by itself, the first 1,000; none where it is refused."""
+    """For each question the ranks of the first 1,000 passages that it finds by itself; none where it is refused."""
     try:
         lists: Sequence[Sequence[Hit]] = engine.search_many([Query(question) for question in questions], DEEPEST)
     except QueryError:

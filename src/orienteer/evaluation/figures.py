@@ -113,7 +113,8 @@ def _depths(figure: Any, data: Data) -> None:
 
 
 def _by_step(figure: Any, data: Data) -> None:
-    for axes, measure in zip(figure.subplots(2, 2, sharex=True).flat, ("NDCG@5", "Top-1", "Top-5", "EM-MR"), strict=True):
+    measures = ("NDCG@5", "Top-1", "Top-5", "EM-MR")
+    for axes, measure in zip(figure.subplots(2, 2, sharex=True).flat, measures, strict=True):
         for name in drawn(data):
             values = data["agents"][name]["by_step"].get(measure, [])
             axes.plot(range(len(values)), values, marker=".", markersize=3, label=name)
@@ -132,17 +133,18 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any, Data], None]]] = {
 
 def read_landscape(file: Path) -> list[dict[str, float]]:
     """JSON lines, each with `lambda1`, `lambda2` and the measures reached with them."""
-    rows = []
+    names = ("lambda1", "lambda2", *LANDSCAPE_MEASURES)
+    rows: list[dict[str, float]] = []
     try:
-        for line_number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        for line in file.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            rows.append({name: float(row[name]) for name in ("lambda1", "lambda2", *LANDSCAPE_MEASURES)})
+            rows.append({name: float(row[name]) for name in names})
     except OSError as error:
         raise EvaluationError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        expected = ", ".join(("lambda1", "lambda2", *LANDSCAPE_MEASURES))
         raise EvaluationError(
-            f"{file}, line {line_number}: {type(error).__name__}: {error}; expected a JSON object with {expected}"
+            f"{file}, line {len(rows) + 1}: {type(error).__name__}: {error}; "
+            f"expected a JSON object with the numbers {', '.join(names)}"
         ) from None
     return rows
 

@@ -142,7 +142,8 @@ def _check(file: Path, line: int, found: Record, expected: PlayedWith, question:
             raise EvaluationError(f"{file}, line {line}: played with the {what} {was}, this is {now}; {_MEND}")
     asked = (clean(question.id), clean(question.question))
     if (found.question.id, found.question.question) != asked:
-        raise EvaluationError(f"{file}, line {line}: the question {found.question.id!r}, expected {asked[0]!r}; {_MEND}")
+        was = found.question.id
+        raise EvaluationError(f"{file}, line {line}: the question {was!r}, expected {asked[0]!r} as asked now; {_MEND}")
     if not set(found.question.answers) <= {clean(answer) for answer in question.answers}:
         raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other answers now; {_MEND}")
 

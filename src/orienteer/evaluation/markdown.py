@@ -37,5 +37,5 @@ def ranked(values: Sequence[float | None], digits: int = 2) -> list[str]:
     """Numbers with the largest in bold and the second-largest underlined, as in `tab:PRF-results`."""
     shown = [number(value, digits) for value in values]
     largest = sorted({text for text, value in zip(shown, values, strict=True) if value is not None}, key=float)[::-1]
-    marks = {text: mark for text, mark in zip(largest[:2], ("**{}**", "<ins>{}</ins>"), strict=False)}
+    marks = dict(zip(largest[:2], ("**{}**", "<ins>{}</ins>"), strict=False))
     return [marks.get(text, "{}").format(text) for text in shown]

@@ -60,8 +60,9 @@ class Judgements:
         if not question.answers:
             return
         seen = {id: int(bool(passage.relevant)) for each in records for id, passage in each.passages.items()}
-        id = token(question.id)
-        self._file.add("".join(f"{id} 0 {token(passage)} {seen[passage]}\n" for passage in sorted(seen)) or f"{id} 0 - 0\n")
+        asked = token(question.id)
+        lines = "".join(f"{asked} 0 {token(id)} {seen[id]}\n" for id in sorted(seen))
+        self._file.add(lines or f"{asked} 0 - 0\n")
 
     def finish(self) -> None:
         self._file.finish()

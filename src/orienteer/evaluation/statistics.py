@@ -37,7 +37,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """intervals: 95 % of the mean. overlap: group → (how many questions, means). headroom: {} without a Rocchio agent."""
+    """What the figures are worth.
+
+    intervals    of each mean, 95 %
+    overlap      group → (how many questions, means); empty without a training set
+    ceiling      the Rocchio agent that the headroom is measured by; empty where there is none
+    headroom     agent → measure → the share of it that is closed
+    """
 
     intervals: Mapping[str, Mapping[str, tuple[float, float]]]
     comparisons: Sequence[Comparison]
@@ -75,7 +81,7 @@ def ceiling_of(names: Sequence[str]) -> str:
 
 
 def headroom(metrics: ByAgent, ceiling: str) -> dict[str, dict[str, float]]:
-    """(x - bm25+ps) / (rocchio - bm25+ps) for each agent and measure; absent where there is no room above the baseline."""
+    """(x - bm25+ps) / (rocchio - bm25+ps) by agent and measure; absent where there is no room above the baseline."""
     if BASELINE not in metrics or ceiling not in metrics:
         return {}
     floor, top = metrics[BASELINE], metrics[ceiling]

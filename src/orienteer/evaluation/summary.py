@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class Summary:
             # A session that has ended keeps what it has: its last row counts for all steps after it.
             self._by_step[step : None if step == last else step + 1] += row
         scores = [step.score.total for step in record.steps if step.score is not None]
-        for step, (before, after) in enumerate(zip(scores, scores[1:], strict=False)):
+        for step, (before, after) in enumerate(pairwise(scores)):
             while len(self.gains) <= step:
                 self.gains.append([])
             self.gains[step].append(after - before)

@@ -1,37 +1,38 @@
-"""The demo: one question to a small corpus written for it, refined step by step with operators."""
+"""The demo: one question to the bundled corpus, refined step by step with operators."""
 
 from __future__ import annotations
 
 import tempfile
-from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape as plain
 
-from orienteer.data import read_passages
-from orienteer.engine import EmbeddedEngine, build_index, open_index
+from orienteer.bundled import bundled_passages
 from orienteer.query import Query, Refinement, parse
 
-QUESTION = "which engineer finished the canal that Ferdinand de Lesseps and his company dug in vain"
+if TYPE_CHECKING:
+    from orienteer.engine import EmbeddedEngine
+
+QUESTION = "which pupil suggested the name of the very first martian rover"
 REFINEMENTS = (
-    Refinement("^", "contents", "locks", 4.0),
-    Refinement("-", "title", "Suez"),
-    Refinement("+", "contents", "engineer"),
+    Refinement("+", "title", "rover"),
+    Refinement("-", "title", "curiosity"),
+    Refinement("-", "title", "perseverance"),
 )
 
 
 def run_demo(out: Console, query: str = "") -> None:
-    """Ask the bundled corpus; without a query, the tour of the operators."""
-    with tempfile.TemporaryDirectory() as folder, as_file(files("orienteer.demo") / "passages.jsonl") as file:
-        build_index(read_passages([file]), Path(folder) / "index")
+    """Ask the bundled corpus; without a query, a tour of the operators."""
+    from orienteer.engine import build_index, open_index
+
+    asked = parse(query) if query else Query(QUESTION)
+    with tempfile.TemporaryDirectory() as folder:
+        build_index(bundled_passages(), Path(folder) / "index")
         engine = open_index(Path(folder) / "index")
-        if query:
-            _show(out, engine, parse(query))
-            return
-        asked = Query(QUESTION)
         _show(out, engine, asked)
-        for refinement in REFINEMENTS:
+        for refinement in () if query else REFINEMENTS:
             asked = asked.refine(refinement)
             _show(out, engine, asked)
 

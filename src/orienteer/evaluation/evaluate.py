@@ -1,0 +1,285 @@
+"""`evaluate`: agents over questions, and everything that can be said about it, in one folder.
+
+    OUT/metrics.json      {agent: {measure: value}, "_run": …}
+    OUT/statistics.json   intervals, tests, results by answer overlap, headroom closed
+    OUT/report.md         the paper's tables and figures, its numbers beside ours; examples/ and figures/ belong to it
+    OUT/runs/, qrels.trec, sessions/
+    OUT/costs/            seconds
+
+The same evaluation gives the same bytes, also when it was killed and taken up again or shared by several processes.
+Only the files in `costs/` are excluded from this: seconds are in them and nowhere else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from orienteer.agents import Entry, make_agent
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine
+from orienteer.evaluation import examples
+from orienteer.evaluation.depth import ranks_of
+from orienteer.evaluation.errors import EvaluationError
+from orienteer.evaluation.figure_data import figure_data
+from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
+from orienteer.evaluation.files import file_names, write_json, write_whole
+from orienteer.evaluation.journal import Costs, Journal, play_into, played_with, read_journal
+from orienteer.evaluation.overlap import overlapping
+from orienteer.evaluation.progress import Clock, OnProgress
+from orienteer.evaluation.report import Findings, combined, link, report
+from orienteer.evaluation.run_files import Judgements, RunFiles
+from orienteer.evaluation.statistics import Statistics, statistics
+from orienteer.evaluation.summary import Summary
+from orienteer.query.refinement import clean
+from orienteer.reader.protocol import Reader
+from orienteer.session import Environment, Settings, from_line
+from orienteer.session.record import fingerprint
+
+CHUNK = 32  # questions a kill can cost at most, for each agent; also the sessions in lock-step
+_AT_ONCE = 256  # questions whose first 1,000 passages are held at a time
+_PATIENCE = 0.5  # seconds between looks at what other processes still play
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came out; `metrics` are those of the file, `seconds` the mean a question by agent where it was timed."""
+
+    out: Path
+    metrics: Mapping[str, Mapping[str, float]]
+    seconds: Mapping[str, float]
+    run: Mapping[str, Any]
+    statistics: Statistics
+
+
+def evaluate(
+    engine: Engine,
+    reader: Reader,
+    questions: Iterable[Question],
+    agents: Sequence[str | Entry],
+    out: str | os.PathLike[str],
+    *,
+    settings: Settings | None = None,
+    data: str = "questions",
+    training: Iterable[Question] | None = None,
+    landscape: str | os.PathLike[str] | None = None,
+    chunk: int = CHUNK,
+    figures: bool = True,
+    command: str = "",
+    progress: OnProgress | None = None,
+) -> Evaluation:
+    """Plays every agent on every question, judges, and writes the folder `out`.
+
+    agents      names of the registry, or entries with an agent of one's own
+    data        what the questions are called in tables: "dev", "test"
+    training    questions that agents were trained on, for results by answer overlap
+    landscape   a file of measures by λ1 and λ2, to be drawn
+    command     the command line, to be told in the report
+    progress    called after each chunk
+
+    A folder in which this evaluation was begun is continued; agents may be added to a finished one.
+    """
+    work = _prepare(engine, reader, questions, agents, Path(out), settings or Settings(), chunk)
+    points = read_landscape(Path(landscape)) if landscape is not None else None
+    if figures or points is not None:
+        check_matplotlib()
+    _play_all(work, chunk, progress)
+    with _only_one(work.out):
+        return _judge(work, data, training, points, figures, command)
+
+
+def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.PathLike[str]) -> None:
+    """The paper's tables with several finished evaluations in each: {"dev": folder, "test": folder}."""
+    metrics, figures = {}, {}
+    for name, folder in folders.items():
+        try:
+            metrics[name] = json.loads((Path(folder) / "metrics.json").read_text(encoding="utf-8"))
+            figures[name] = json.loads((Path(folder) / "figures.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise EvaluationError(f"{folder} holds no finished evaluation: {error}; run `orienteer evaluate`") from None
+        metrics[name].pop("_run", None)
+    write_whole(Path(file), combined(metrics, figures))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An evaluation checked and ready to begin."""
+
+    engine: Engine
+    reader: Reader
+    questions: Sequence[Question]
+    entries: Sequence[Entry]
+    journals: Mapping[str, Journal]
+    settings: Settings
+    out: Path
+
+    def environment(self, entry: Entry) -> Environment:
+        return Environment(self.engine, self.reader, entry.settings)
+
+
+def _prepare(
+    engine: Engine, reader: Reader, questions: Iterable[Question], agents: Sequence[str | Entry], out: Path,
+    settings: Settings, chunk: int,
+) -> _Work:  # fmt: skip
+    """Everything that can be wrong is found here, before any work starts."""
+    asked = list(questions)
+    if not asked:
+        raise EvaluationError("no questions to evaluate on; name a file that has some")
+    if not agents:
+        raise EvaluationError("no agents to evaluate; name some, for example bm25,bm25+ps")
+    if chunk < 1:
+        raise EvaluationError(f"chunk = {chunk}; expected 1 question or more")
+    if (twice := _first_twice(clean(question.id) for question in asked)) is not None:
+        raise EvaluationError(f"two questions have the id {twice!r}; expected an id of its own for each")
+    entries = [agent if isinstance(agent, Entry) else make_agent(agent, engine, settings) for agent in agents]
+    if (twice := _first_twice(entry.name for entry in entries)) is not None:
+        raise EvaluationError(f"the agent {twice!r} is named twice; name it once")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EvaluationError(f"{out}: cannot be written: {error.strerror}; choose another folder") from None
+    journals = {agent: Journal(out, name) for agent, name in file_names(entry.name for entry in entries).items()}
+    return _Work(engine, reader, asked, entries, journals, settings, out)
+
+
+def _play_all(work: _Work, chunk: int, progress: OnProgress | None) -> None:
+    """Every journal finished, by this process or by another one that works in the same folder."""
+    clock = Clock(work.entries, len(work.questions), progress)
+    waiting = list(work.entries)
+    while waiting:
+        still = []
+        for entry in waiting:
+            environment, told = work.environment(entry), clock.of(entry)
+            if play_into(work.journals[entry.name], entry, environment, work.questions, chunk, told):
+                told(len(work.questions), 0.0)
+            else:
+                still.append(entry)
+        if len(still) == len(waiting):
+            sleep(_PATIENCE)
+        waiting = still
+
+
+def _judge(
+    work: _Work, data: str, training: Iterable[Question] | None, points: Sequence[Mapping[str, float]] | None,
+    figures: bool, command: str,
+) -> Evaluation:  # fmt: skip
+    """Reads the finished journals through and writes all files that follow from them."""
+    summaries = _read_through(work)
+    metrics = {summary.name: summary.means() for summary in summaries}
+    run = _run(work, summaries)
+    overlaps = None if training is None else overlapping(work.questions, training)
+    stats = statistics(summaries, seed=work.settings.seed, overlaps=overlaps)
+    drawing = figure_data(summaries)
+    files = draw_all(drawing, work.out / "figures") if figures else {}
+    if points is not None:
+        files["reward-landscape"] = work.out / "figures" / "reward-landscape.svg"
+        draw_landscape(points, files["reward-landscape"])
+    shown = _write_examples(work, summaries)
+    best = max(shown, key=lambda agent: metrics[agent]["score"], default="")
+    write_json(work.out / "statistics.json", stats.as_dict())
+    write_json(work.out / "figures.json", drawing)
+    findings = Findings(
+        data, command, run, metrics, summaries, stats, drawing,
+        {name: link(file, work.out) for name, file in files.items()},
+        {agent: link(file, work.out) for agent, (file, _) in shown.items()},
+        shown[best][1] if best else "",
+    )  # fmt: skip
+    write_whole(work.out / "report.md", report(findings))
+    # Last, so that a folder with metrics.json in it is a finished evaluation.
+    write_json(work.out / "metrics.json", {**metrics, "_run": run})
+    timed = {entry.name: Costs.read(work.journals[entry.name].costs, entry.name).seconds for entry in work.entries}
+    return Evaluation(work.out, metrics, {name: s for name, s in timed.items() if s is not None}, run, stats)
+
+
+def _read_through(work: _Work) -> list[Summary]:
+    """All agents' records side by side, question by question: once through every file."""
+    summaries = [Summary(entry) for entry in work.entries]
+    runs = [RunFiles(work.out, work.journals[each.name].name, each) for each in summaries]
+    judgements = Judgements(work.out)
+    journals = [
+        read_journal(work.journals[entry.name], played_with(entry, work.environment(entry)), work.questions)
+        for entry in work.entries
+    ]
+    deep = any(summary.refines for summary in summaries)
+    waiting = iter(work.questions)
+    while part := list(islice(waiting, _AT_ONCE)):
+        ranks = ranks_of(work.engine, [question.question for question in part]) if deep else [{}] * len(part)
+        for each in ranks:
+            records = [next(journal) for journal in journals]
+            judgements.add(records)
+            for record, summary, run in zip(records, summaries, runs, strict=True):
+                summary.add(record, each)
+                run.add(record)
+    for journal in journals:
+        next(journal, None)  # lets it see that nothing comes after
+    for run in runs:
+        run.finish()
+    judgements.finish()
+    return summaries
+
+
+def _write_examples(work: _Work, summaries: Sequence[Summary]) -> dict[str, tuple[Path, str]]:
+    """Agent → the file of its examples, and what it says."""
+    written = {}
+    for summary in summaries:
+        chosen = examples.choose(summary.values["reward"]) if summary.refines else {}
+        if not chosen:
+            continue
+        parts = []
+        lines = _lines(work.journals[summary.name].file, set(chosen.values()))
+        for rule, place in chosen.items():
+            record = from_line(lines[place])
+            [ranks] = ranks_of(work.engine, [record.question.question])
+            gain = summary.values["reward"][place]
+            parts.append(f"### {rule} of {summary.name}: {gain:+.3f}\n\n{examples.lay_out(record, ranks)}")
+        file = work.out / "examples" / f"{work.journals[summary.name].name}.md"
+        text = "\n".join(parts)
+        write_whole(file, f"# Example sessions of {summary.name}\n\n{text}")
+        written[summary.name] = (file, text)
+    return written
+
+
+def _run(work: _Work, summaries: Sequence[Summary]) -> dict[str, Any]:
+    rows = [[question.id, question.question, list(question.answers)] for question in work.questions]
+    digest = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
+    return {
+        "n": len(work.questions),
+        "judged": summaries[0].judged,
+        "settings": work.settings.as_dict(),
+        "index_fingerprint": fingerprint(work.engine),
+        "reader_fingerprint": fingerprint(work.reader),
+        "questions_fingerprint": digest,
+        "agents": {entry.name: entry.settings.as_dict() for entry in work.entries},
+        "orienteer": version("orienteer"),
+    }
+
+
+def _lines(file: Path, places: set[int]) -> dict[int, bytes]:
+    with file.open("rb") as opened:
+        return {place: line for place, line in enumerate(opened) if place in places}
+
+
+def _first_twice(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """One process at a time writes what follows from the journals; each writes the same."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

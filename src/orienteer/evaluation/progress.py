@@ -1,0 +1,50 @@
+"""How far an evaluation is, and how long it will take: from what the work done so far has cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from orienteer.agents import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Sessions of all agents together; `seconds_left` is None until something was timed."""
+
+    agent: str
+    done: int
+    total: int
+    seconds_left: float | None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class Clock:
+    """Measures work in lists of five passages read, the unit in which agents differ most."""
+
+    def __init__(self, entries: Sequence[Entry], questions: int, told: OnProgress | None) -> None:
+        self._units = {e.name: e.settings.steps + e.settings.hits / 5 for e in entries}
+        self._done = dict.fromkeys(self._units, 0)
+        self._questions, self._told = questions, told
+        self._seconds = self._timed = 0.0
+
+    def of(self, entry: Entry) -> Callable[[int, float], None]:
+        """What an agent's journal calls after each chunk."""
+
+        def chunk_done(done: int, seconds: float) -> None:
+            if seconds > 0:
+                self._seconds += seconds
+                self._timed += (done - self._done[entry.name]) * self._units[entry.name]
+            self._done[entry.name] = done
+            if self._told is not None:
+                self._told(self._progress(entry.name))
+
+        return chunk_done
+
+    def _progress(self, agent: str) -> Progress:
+        left = sum((self._questions - self._done[name]) * units for name, units in self._units.items())
+        rate = self._seconds / self._timed if self._timed else None
+        total = self._questions * len(self._units)
+        return Progress(agent, sum(self._done.values()), total, None if rate is None else left * rate)

@@ -1,0 +1,241 @@
+"""The report: the paper's tables with its figures beside ours, what the differences are worth, figures, examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orienteer.evaluation import paper, tables
+from orienteer.evaluation.figures import FIGURES
+from orienteer.evaluation.markdown import NONE, code, number, table
+from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
+from orienteer.evaluation.statistics import BASELINE, TESTED, Statistics
+from orienteer.evaluation.summary import Summary
+
+_SURE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that a report tells; `figures` and `examples` are files by name, relative to the report."""
+
+    data: str
+    command: str
+    run: Mapping[str, Any]
+    metrics: tables.Metrics
+    summaries: Sequence[Summary]
+    statistics: Statistics
+    figure_data: Mapping[str, Any]
+    figures: Mapping[str, str]
+    examples: Mapping[str, str]
+    best_examples: str
+
+
+def report(findings: Findings) -> str:
+    """The whole of `report.md`."""
+    return "\n".join(part for section in SECTIONS for part in (*section(findings), "") if part is not None)
+
+
+def combined(metrics: tables.Sets, figure_data: Mapping[str, Mapping[str, Any]]) -> str:
+    """The paper's tables with several sets of questions in each."""
+    return "\n".join(["# The paper's tables, its figures and ours", "", *_paper_tables(metrics, figure_data)])
+
+
+def expansion_counts(figure_data: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Grammar → (refinements, sessions) of the Rocchio agents; `rocchio` is G4."""
+    counts = {}
+    for agent, data in figure_data["agents"].items():
+        if agent == "rocchio" or agent.removeprefix("rocchio-") in paper.GRAMMARS:
+            grammar = agent.removeprefix("rocchio-") if agent != "rocchio" else "G4"
+            counts[grammar] = (sum(n * count for n, count in enumerate(data["lengths"])), data["sessions"])
+    return counts
+
+
+def _head(findings: Findings) -> list[str]:
+    run = findings.run
+    rows = [[code(name), code(str(value))] for name, value in run["settings"].items()]
+    return [
+        f"# Evaluation on {findings.data}",
+        "",
+        f"{run['n']:,} questions, {run['judged']:,} of them with answers. "
+        f"Index {code(run['index_fingerprint'] or 'without a fingerprint')}, "
+        f"reader {code(run['reader_fingerprint'] or 'without a fingerprint')}, Orienteer {run['orienteer']}.",
+        *(["", f"Command: {code(findings.command)}"] if findings.command else []),
+        "",
+        "<details><summary>Settings, where an agent's name does not say otherwise</summary>",
+        "",
+        table(["setting", "value"], rows, left=2),
+        "</details>",
+    ]
+
+
+def _all_agents(findings: Findings) -> list[str]:
+    rows = []
+    for agent, values in findings.metrics.items():
+        bounds = findings.statistics.intervals.get(agent, {})
+        cells = [_with_interval(values.get(name), bounds.get(name)) for name in QUALITY]
+        rows.append([code(agent), *cells, *(number(values.get(name), 1) for name in COSTS)])
+    meanings = [f"- **{each.name}**: {each.about}" + _same_as(each.ir_measures) for each in MEASURES.values()]
+    return [
+        "## All agents",
+        "",
+        "Means over questions in percent, with 95 % bootstrap intervals; the last two columns are plain means. "
+        "Seconds are in `costs/`: they alone differ from run to run.",
+        "",
+        table(["agent", *QUALITY, *COSTS], rows),
+        *meanings,
+    ]
+
+
+def _tables(findings: Findings) -> list[str]:
+    sets, data = {findings.data: findings.metrics}, {findings.data: findings.figure_data}
+    return ["## The paper's tables", "", *_paper_tables(sets, data)]
+
+
+def _paper_tables(sets: tables.Sets, figure_data: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [
+        "Its corpus, questions and models are others than ours: compare within a row, not across. A dash is a figure "
+        "that does not exist. The two columns at the right are not in the paper's table; its figures there are those "
+        "of its table of pseudo-relevance feedback.",
+        "",
+        "### `tab:results`",
+        "",
+        tables.results(sets),
+        "EM is the answer generator's (EM-T5); the reader's own is EM-MR, below.",
+        "",
+        "### `tab:results-t5`",
+        "",
+        tables.results_t5(sets),
+        "### `tab:results-full`",
+        "",
+        tables.results_full(sets),
+        "### `tab:PRF-results`",
+        "",
+        tables.prf_results(sets),
+        "The largest of a row is bold, the second underlined.",
+        "",
+        "### `tab:rocchio_expansion_steps`",
+        "",
+        tables.expansion_steps({name: expansion_counts(each) for name, each in figure_data.items()}),
+    ]
+
+
+def _differences(findings: Findings) -> list[str]:
+    lines = [
+        "## What the differences are worth",
+        "",
+        "Each agent less a baseline on the same questions, in percent points, with the 95 % bootstrap interval and the "
+        "p-value of a paired permutation test after Holm's correction over the whole table. "
+        f"Bold where it is below {_SURE}.",
+        "",
+    ]
+    comparisons = findings.statistics.comparisons
+    for baseline in dict.fromkeys(each.baseline for each in comparisons):
+        found = {(each.agent, each.measure): each for each in comparisons if each.baseline == baseline}
+        rows = []
+        for agent in dict.fromkeys(agent for agent, _ in found):
+            cells = []
+            for measure in TESTED:
+                each = found[agent, measure]
+                text = f"{each.difference:+.2f} [{each.low:+.2f}, {each.high:+.2f}] p {_p(each.p_holm)}"
+                cells.append(f"**{text}**" if each.p_holm < _SURE else text)
+            rows.append([code(agent), *cells])
+        lines += [f"### Against {code(baseline)}", "", table(["agent", *TESTED], rows)]
+    return lines if comparisons else [*lines, "There is nothing to compare.", ""]
+
+
+def _overlap(findings: Findings) -> list[str]:
+    lines = ["## By answer overlap with the training set", ""]
+    groups = findings.statistics.overlap
+    if not groups:
+        return [*lines, "No training set was named.", ""]
+    rows = []
+    for agent in findings.metrics:
+        for group, (count, means) in groups.items():
+            values = means.get(agent, {})
+            rows.append([code(agent), group, f"{count:,}", *(number(values.get(name)) for name in QUALITY)])
+    return [*lines, table(["agent", "questions whose", "n", *QUALITY], rows, left=2)]
+
+
+def _headroom(findings: Findings) -> list[str]:
+    lines = [
+        "## Headroom closed",
+        "",
+        f"(x − {code(BASELINE)}) / (Rocchio − {code(BASELINE)}): 0 is re-ranking, 1 a search that knows the answers.",
+        "",
+    ]
+    found = findings.statistics.headroom
+    if not found:
+        return [*lines, f"It needs {code(BASELINE)} and an agent named {code('rocchio…')} in the same evaluation.", ""]
+    names = [name for name in QUALITY if name != "reward"]
+    rows = [[code(agent), *(number(values.get(name)) for name in names)] for agent, values in found.items()]
+    return [*lines, f"The ceiling is {code(findings.statistics.ceiling)}.", "", table(["agent", *names], rows)]
+
+
+def _endings(findings: Findings) -> list[str]:
+    kinds = list(dict.fromkeys(kind for each in findings.summaries for kind in sorted(each.endings)))
+    rows = []
+    for each in findings.summaries:
+        data = findings.figure_data["agents"].get(each.name)
+        length = f"{data['length_mean']:.2f} ± {data['length_deviation']:.2f}" if data else NONE
+        rows.append([code(each.name), length, f"{each.dead_ends:,}", *(f"{each.endings[kind]:,}" for kind in kinds)])
+    mean, deviation = paper.G4_LENGTH
+    return [
+        "## How sessions went",
+        "",
+        f"Refinements a session (mean ± standard deviation; the paper's Rocchio-G4: {mean} ± {deviation}), queries "
+        "that found nothing, and how sessions ended.",
+        "",
+        table(["agent", "refinements", "dead ends", *kinds], rows),
+    ]
+
+
+def _figures(findings: Findings) -> list[str]:
+    if not findings.figures:
+        return ["## Figures", "", "None was drawn; `figures.json` has the numbers.", ""]
+    captions = {name: caption for name, (caption, _) in FIGURES.items()}
+    captions["reward-landscape"] = "Measures over λ1 and λ2 (`fig:reward_mixing_landscapes`)"
+    parts = ["## Figures", "", "Of the agents with the best score; `figures.json` has the numbers of all.", ""]
+    for name, file in findings.figures.items():
+        parts += [f"### {captions[name]}", "", f"![{name}]({file})", ""]
+    return parts
+
+
+def _examples(findings: Findings) -> list[str]:
+    lines = [
+        "## Example sessions",
+        "",
+        "In the layout of `tab:episode_example_*`, chosen by rule: the largest gain, the largest loss, the median. The "
+        "reader's answer is bold, ✓ where it is right and ✗ where it is wrong; the BM25 rank is the one under q0.",
+        "",
+    ]
+    if not findings.examples:
+        return [*lines, "No agent refined a question with answers.", ""]
+    links = [f"- [{code(agent)}]({file})" for agent, file in findings.examples.items()]
+    return [*lines, findings.best_examples, "All agents:", "", *links, ""]
+
+
+SECTIONS: tuple[Callable[[Findings], list[str]], ...] = (
+    _head, _all_agents, _tables, _differences, _overlap, _headroom, _endings, _figures, _examples,
+)  # fmt: skip
+
+
+def link(file: Path, base: Path) -> str:
+    """A file's address in the report."""
+    from urllib.parse import quote
+
+    return quote(file.relative_to(base).as_posix())
+
+
+def _with_interval(value: float | None, bounds: tuple[float, float] | None) -> str:
+    return number(value) if value is None or bounds is None else f"{value:.2f} [{bounds[0]:.1f}, {bounds[1]:.1f}]"
+
+
+def _same_as(name: str) -> str:
+    return f" (ir-measures: `{name}`)" if name else ""
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
