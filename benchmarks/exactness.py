@@ -95,7 +95,7 @@ def _real(engine: EmbeddedEngine, asked: list[str], pairs: int, rng: random.Rand
             query = refined if len(engine.search(refined, 1)) else query
         candidates = _candidates(engine, query, rng, TERMS)[: pairs - tally.pairs]
         k = rng.choice([1, K, K, 20])
-        lists = engine.refine(query, candidates, k, parts=rng.choice([1, 2]))
+        lists = engine.refine(query, candidates, k)
         for refinement, hits in zip(candidates, lists, strict=True):
             one = query.refine(refinement)
             tally.compare(one, hits, engine.search(one, k))
@@ -140,7 +140,7 @@ def _small(pairs: int, rng: random.Random) -> tuple[Tally, Tally]:
                 refining.WINDOW, refining.BASE_RESULTS = rng.choice([1, 2, 3, 8, 1 << 14]), rng.choice([1, 2, 3, 64])
                 chosen = rng.sample(candidates, min(100, pairs - fast.pairs))
                 k = rng.randint(1, 20)
-                lists = engine.refine(query, chosen, k, parts=rng.randint(1, 3))
+                lists = engine.refine(query, chosen, k)
                 for refinement, hits in zip(chosen, lists, strict=True):
                     one = query.refine(refinement)
                     fast.compare(one, hits, engine.search(one, k))

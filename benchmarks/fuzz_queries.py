@@ -15,6 +15,7 @@ import argparse
 import faulthandler
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -37,7 +38,7 @@ from orienteer.query import FIELDS, G4, Query, parse
 SEED = 13
 PASSAGES = 10_000
 LIMIT = 0.050  # seconds of CPU time a string
-HANG = 120  # seconds after which the process says where it stands, and ends
+HANG = 60  # seconds of CPU time for a thousand strings, after which the process says where it stands, and ends
 K = 5
 
 SPECIAL = '+-!():^[]"{}~*?|&/\\'
@@ -190,10 +191,12 @@ def _fuzz(engine: EmbeddedEngine, count: int, first: int, limit: float, seed: in
     failures: list[str] = []
     seconds: dict[str, list[float]] = {}
     slowest: list[tuple[float, int, str, int]] = []
+    # CPU time, not the clock's: a machine may be busy or asleep. The signal ends even a kernel that never returns.
+    faulthandler.register(signal.SIGPROF, chain=True)
     started = time.perf_counter()
     for number in range(first, first + count):
         if number % 1000 == 0:
-            faulthandler.dump_traceback_later(HANG, exit=True)
+            signal.setitimer(signal.ITIMER_PROF, HANG)
         kind, text = strings(number)
         kinds[kind] += 1
         taken, result = _ask(engine, text)
@@ -214,8 +217,9 @@ def _fuzz(engine: EmbeddedEngine, count: int, first: int, limit: float, seed: in
             failures.append(f"string {number} ({kind}) is not the query that its rendering reads as")
         done = number - first + 1
         if not as_json and done % 20_000 == 0:
-            print(f"{done:,} of {count:,}: {len(failures)} failures", file=sys.stderr, flush=True)
-    faulthandler.cancel_dump_traceback_later()
+            latest = f" ({failures[-1]})" if failures else ""
+            print(f"{done:,} of {count:,}: {len(failures)} failures{latest}", file=sys.stderr, flush=True)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     report: dict[str, Any] = {
         "whole": not failures, "strings": count, "first": first, "passages": len(engine), "kinds": dict(kinds),
         "errors": dict(errors), "failures": failures[:50], "failure_count": len(failures),

@@ -1,9 +1,9 @@
 """Every figure of the reader in one run: answers, ranks, probabilities, what int8 costs and gains.
 
-    python benchmarks/reader.py --index INDEX --data ../shared/data --out reader.json
+    python benchmarks/reader.py --index INDEX --data ../shared/data --out docs/reader-measures.json
 
-`--depth 100` adds the re-ranking of 100 passages (five times the reading); `--sample N` takes the first N questions
-of each set. The file it writes is what docs/performance.md and the model card quote.
+Reading dominates: `--sample` limits the questions of each set, `--deep` those whose BM25 top 100 is read, `--titles`
+those read again without titles. What was used is in the file.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--reader", type=Path, help="folder of a reader; none: the shipped one")
     parser.add_argument("--float32", type=Path, help="folder with the float32 weights, to compare int8 with")
-    parser.add_argument("--depth", type=int, default=20)
-    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=0, help="questions of each set, 0: all")
+    parser.add_argument("--deep", type=int, default=0, help="questions whose top 100 is read")
+    parser.add_argument("--titles", type=int, default=100)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--parts", default="gold,rank,float32,speed")
     parser.add_argument("--out", type=Path)
@@ -57,6 +58,8 @@ def main() -> None:
             "cores": os.cpu_count(),
             "load when started": os.getloadavg()[0],
             "sample": arguments.sample,
+            "deep": arguments.deep,
+            "titles": arguments.titles,
         }
     }
     sets = {name: questions(arguments.data, name, arguments.sample) for name in ("squad-dev", "dev", "dev-who")}
@@ -74,7 +77,9 @@ def main() -> None:
         pairs = bm25_passages(engine, sets["dev"][:20], 10)
         note("speed, one thread", bench_speed(pairs, arguments.reader, threads=1, rounds=3))
     if "rank" in parts:
-        note(f"dev, BM25 top {arguments.depth}", judge(reader, engine, sets["dev"], arguments.depth))
+        note("dev, BM25 top 20", judge(reader, engine, sets["dev"], 20, arguments.titles))
+    if arguments.deep:
+        note("dev, BM25 top 100", judge(reader, engine, sets["dev"][: arguments.deep], 100, titles=0))
     if "float32" in parts and arguments.float32:
         exact = TrainedReader.from_pretrained(arguments.float32, "float32", arguments.threads)
         note("float32, gold passage", {name: gold(exact, engine, asked) for name, asked in sets.items()})

@@ -105,7 +105,7 @@ def test_without_arguments_it_shows_its_commands(orienteer: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["index"], ["search"], ["demo"], ["warmup"], ["bench"], ["bench", "refinements"]]
+    "command", [[], ["index"], ["search"], ["demo"], ["warmup"], ["bench"], ["bench", "refinements"], ["bench", "fuzz"]]
 )
 def test_every_command_has_help(orienteer: Command, command: list[str]) -> None:
     result = orienteer(*command, "--help")

@@ -9,7 +9,7 @@ from small_world import QUESTIONS
 from orienteer.agents import FAMILIES, AgentNameError, agent_names, check_agent, make_agent
 from orienteer.engine import Engine
 from orienteer.query import Refinement
-from orienteer.session import Environment, Settings, run_sessions
+from orienteer.session import Environment, Session, Settings, run_sessions
 
 TEN = ["-or", "+c", "+t", "-c", "-t", "^.1", "^2", "^4", "^6", "^8"]
 
@@ -94,5 +94,5 @@ def test_bm25_at_n_reads_n_passages_and_keeps_the_best_five(engine: Engine) -> N
         assert [each.reading.score for each in session.best] == scores[:5]
 
 
-def _opened(engine: Engine) -> list:  # type: ignore[type-arg]
+def _opened(engine: Engine) -> list[Session]:
     return Environment(engine, LexicalReader(), Settings()).open(QUESTIONS)

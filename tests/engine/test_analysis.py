@@ -151,7 +151,7 @@ CIRCLED_M = "\u24c2"  # the one character whose lower case is of another class: 
 
 @given(TEXTS)
 def test_an_index_term_analysed_again_is_itself(text) -> None:
-    """What an agent reads off a passage can be asked for as it stands."""
+    """What is read off a passage can be asked for as it stands."""
     for term in analyze(text.replace(CIRCLED_M, "")):
         assert analyze(term) == [term]
 

@@ -76,9 +76,7 @@ def test_every_engine_gives_lucenes_answers(made, golden_answers) -> None:
         assert [hit.score for hit in came] == pytest.approx(scores, rel=tolerance, abs=0.0), str(query)
 
 
-def test_tantivy_scores_as_lucene_where_every_passage_has_a_title(
-    golden_passages, golden_answers, request
-) -> None:
+def test_tantivy_scores_as_lucene_where_every_passage_has_a_title(golden_passages, golden_answers, request) -> None:
     titled = [dataclasses.replace(passage, title=f"{passage.title} Bridge") for passage in golden_passages]
     engine, reference = tantivy(titled, request), ReferenceEngine(titled)
     for query, _ in golden_answers:

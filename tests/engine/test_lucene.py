@@ -60,9 +60,7 @@ def test_several_threads_index_every_passage(lucene_jar, golden_passages, tmp_pa
     assert {hit.id for hit in answer.hits} == {p.id for p in golden_passages if "zeppelin" in p.text}
 
 
-def test_a_query_that_lucene_cannot_read_is_reported_beside_the_others(
-    lucene_jar, golden_passages, tmp_path
-) -> None:
+def test_a_query_that_lucene_cannot_read_is_reported_beside_the_others(lucene_jar, golden_passages, tmp_path) -> None:
     lucene_index(lucene_jar, golden_passages, tmp_path)
     bad, good = lucene_search(lucene_jar, tmp_path, ["(open", "river"], k=1, repeats=1, warmup=0)
     assert bad.error is not None

@@ -16,7 +16,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 TEXTS = st.lists(CHARACTERS | PIECES, max_size=40).map("".join)
 TERMS = TEXTS.filter(str.strip)
-BOOSTS = st.floats(min_value=0, max_value=1000, exclude_min=True) | st.integers(1, 1000)
+BOOSTS = st.floats(min_value=1e-30, max_value=1000) | st.integers(1, 1000)
 REFINEMENTS = st.one_of(
     st.builds(Refinement, st.just("or"), st.just("contents"), TERMS),
     st.builds(Refinement, st.sampled_from(["+", "-"]), st.sampled_from(FIELDS), TERMS),

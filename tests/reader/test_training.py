@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,12 +17,12 @@ from tiny import CONFIG, tiny_tokenizer  # noqa: E402
 
 from orienteer.data import Passage  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
-from orienteer.reader.batches import StreamConfig, batches, piece_span  # noqa: E402
+from orienteer.reader.batches import StreamConfig, batches, cut_whole, groups_of, piece_span  # noqa: E402
 from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
 from orienteer.reader.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
 from orienteer.reader.model import ReaderModel, tensors_of  # noqa: E402
-from orienteer.reader.train import Progress, TrainConfig, schedule, train  # noqa: E402
+from orienteer.reader.train import Progress, TrainConfig, rank_loss, schedule, span_loss, train  # noqa: E402
 
 
 def rows(count: int = 60) -> list[TrainingRow]:
@@ -160,3 +162,33 @@ def test_the_schedule_rises_in_a_line_and_falls_to_nothing():
     assert schedule(0.05, 0.1) == pytest.approx(0.5)
     assert schedule(0.1, 0.1) == pytest.approx(1.0)
     assert schedule(1.0, 0.1) == pytest.approx(0.0)
+
+
+def test_a_positive_and_its_negatives_stay_in_one_batch_and_one_part():
+    seen: dict[int, int] = {}
+    for number, batch in enumerate(islice(batches(rows(), tiny_tokenizer(), StreamConfig(batch=5, pool=40)), 40)):
+        for part_number, part in enumerate(cut_whole(groups_of(batch), 3)):
+            for example in part:
+                place = number * 100 + part_number
+                assert seen.setdefault(example.group, place) == place
+
+
+def test_the_rank_loss_compares_a_positive_with_its_own_negatives_only():
+    batch = next(batches(rows(), tiny_tokenizer(), StreamConfig(batch=8, pool=32)))
+    logits = torch.tensor([3.0 if example.spans else 1.0 for example in batch])
+    pairs = len(groups_of(batch))
+    expected = pairs * torch.log1p(torch.exp(torch.tensor(-2.0)))
+    assert rank_loss(logits, batch).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_the_span_loss_counts_all_occurrences_of_an_answer_together():
+    batch = next(batches(rows(), tiny_tokenizer(), StreamConfig(batch=8, pool=32)))
+    example = next(e for e in batch if e.spans)
+    size = len(example.window.ids)
+    flat = torch.zeros(1, size)
+    text = len(example.window.offsets)
+    once = span_loss(flat, flat, [example]).item()
+    assert once == pytest.approx(2 * math.log(text), rel=1e-5)
+    other = (example.window.text_from, example.window.text_from)
+    twice = span_loss(flat, flat, [replace(example, spans=(*example.spans, other))]).item()
+    assert twice == pytest.approx(once - math.log(2), rel=1e-5)

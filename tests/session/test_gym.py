@@ -25,6 +25,12 @@ def make(engine: EmbeddedEngine, **options: Any) -> Any:
     return gymnasium.make("orienteer/SearchSession-v0", engine=engine, reader=LexicalReader(), **options)
 
 
+def test_gymnasium_finds_it_by_module_and_name(engine: EmbeddedEngine) -> None:
+    name = "orienteer.session.gym:orienteer/SearchSession-v0"
+    env = gymnasium.make(name, engine=engine, reader=LexicalReader(), questions=QUESTIONS)
+    assert env.reset(options={"id": "q1"})[0].startswith("Question: who lit the first lamp on the reef\n1. ")
+
+
 @pytest.mark.parametrize("render_mode", [None, "ansi"])
 def test_it_passes_gymnasiums_own_check(engine: EmbeddedEngine, render_mode: str | None) -> None:
     from gymnasium.utils.env_checker import check_env

@@ -146,3 +146,12 @@ def test_control_characters_of_a_passage_do_not_reach_the_terminal(records: list
     nasty = replace(records[0].passages[id], title="\x1b[2Jgone\x07", text="\x1b]0;x\x07 lamp", answer="lamp")
     changed = replace(records[0], passages={**records[0].passages, id: nasty})
     assert "\x1b" not in "".join(line.plain for line in lay_out(changed))
+
+
+def test_the_answer_is_marked_where_it_stands_as_whole_words(records: list[Record]) -> None:
+    id = records[0].best[0]
+    passage = replace(records[0].passages[id], text="built in 1210 with 210 steps", answer="210", exact=True)
+    changed = replace(records[0], passages={**records[0].passages, id: passage})
+    [line] = [line for line in lay_out(changed) if "built in 1210" in line.plain]
+    assert [line.plain[span.start : span.end] for span in line.spans if "blue" in str(span.style)] == ["210"]
+    assert "1210 with " in line.plain[: next(s.start for s in line.spans if "blue" in str(s.style))]

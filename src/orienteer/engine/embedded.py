@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine import refine as refining
 from orienteer.engine.analysis import analyze
-from orienteer.engine.clauses import Compiled, Rows, compile_query, find_terms, too_many_clauses
+from orienteer.engine.clauses import Compiled, Rows, compile_query, find_terms, text_of, too_many_clauses
 from orienteer.engine.explain import Explanation, explain
 from orienteer.engine.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.kernels import search as kernels
@@ -113,26 +113,29 @@ class EmbeddedEngine:
             return [self.search(query, k) for query in queries]
         return list(self._pool().map(lambda query: self.search(query, k), queries))
 
-    def refine(
-        self, query: Query, refinements: Sequence[Refinement], k: int = 5, *, parts: int | None = None
-    ) -> HitLists:
-        """The top k of query + r for every r, in one pass: see `kernels/refine.py`.
-
-        The pass is cut into `parts` ranges of passages, one a thread, where the index is large enough to pay.
-        """
+    def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> HitLists:
+        """The top k of query + r for every r, in one pass: see `kernels/refine.py`."""
         k = max(0, min(k, self.index.size))
         base = compile_query(self.index, query)
-        if base.clauses + 1 > MAX_CLAUSES:
+        if base.clauses == MAX_CLAUSES and any(map(text_of, refinements)):
             raise too_many_clauses(base.clauses + 1)
         if base.impossible or k == 0 or not refinements:
             return HitLists.empty(self.index, len(refinements))
         work = refining.plan(base, refinements)
-        numbers, scores, counts = refining.run(self.index, base, work, k, parts or self._parts(), self._pool)
+        numbers, scores, counts = refining.run(self.index, base, work, k)
         for r in np.flatnonzero(counts < 0).tolist():
             hits = self.search(query.refine(refinements[r]), k)
             counts[r] = len(hits)
             numbers[r, : len(hits)], scores[r, : len(hits)] = hits.numbers, hits.scores
         return HitLists(self.index, numbers, scores, counts)
+
+    def refine_many(
+        self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int = 5
+    ) -> list[HitLists]:
+        """`refine` for many sessions at once, one a thread."""
+        if len(queries) < 2 or self.threads < 2:
+            return [self.refine(*state, k) for state in zip(queries, refinements, strict=True)]
+        return list(self._pool().map(lambda query, own: self.refine(query, own, k), queries, refinements))
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         return [self.index.passage(self._number(passage_id)) for passage_id in ids]
@@ -161,9 +164,6 @@ class EmbeddedEngine:
         if (pool := self._pools.get(os.getpid())) is None:
             pool = self._pools[os.getpid()] = ThreadPoolExecutor(self.threads)
         return pool
-
-    def _parts(self) -> int:
-        return max(1, min(self.threads, self.index.size // refining.PART))
 
     def _run(self, query: Compiled, k: int) -> Hits:
         k = max(0, min(k, self.index.size))

@@ -21,7 +21,8 @@ NO_TERM = -1
 
 ARRAYS = (
     "best_codes", "codes", "documents", "id_ends", "id_slots", "ids", "long_lists", "norms", "offsets", "pairs",
-    "stream", "stream_ends", "term_ends", "terms", "text", "text_ends", "title_positions", "window_best", "window_starts",
+    "stream", "stream_ends", "term_ends", "terms", "text", "text_ends", "title_positions",
+    "window_best", "window_starts",
 )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Hit
 from orienteer.errors import OrienteerError
@@ -82,7 +84,12 @@ def lucene_search(
     with tempfile.TemporaryDirectory(prefix="orienteer-lucene-") as folder:
         file = queries if isinstance(queries, Path) else _write(map(str, queries), Path(folder) / "queries")
         rows = _run(jar, "search", Path(index), file, k, max(1, repeats), max(0, warmup))
-    return [TimedHits(**row | {"hits": [Hit(*hit) for hit in row["hits"]]}) for row in rows]
+    return [TimedHits(**row | {"hits": [_hit(*hit) for hit in row["hits"]]}) for row in rows]
+
+
+def _hit(passage_id: str, score: float) -> Hit:
+    """Java prints the shortest decimal of a float32; read it as that float32."""
+    return Hit(passage_id, float(np.float32(score)))
 
 
 def lucene_analyze(jar: str | Path, texts: Sequence[str]) -> list[list[str | None]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from orienteer.engine.kernels import refine as kernels
 from orienteer.query import Refinement
 
 WINDOW = 1 << 14  # passages a window: their scores stay in the processor's cache
-PART = 1 << 16  # passages below which a second thread costs more than it saves
 BASE_RESULTS = 64  # how many of the query's own results are kept, for - and ^
 
 SAME, NOTHING, BOOST, REQUIRE, EXCLUDE = range(5)
+_FIELD_AND_TERM, _OP, _WEIGHT = attrgetter("field", "term"), attrgetter("op"), attrgetter("weight")
 _KIND = {"or": BOOST, "^": BOOST, "+": REQUIRE, "-": EXCLUDE}
 
 
@@ -39,10 +39,12 @@ class Plan:
 
 
 def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
-    numbers: dict[tuple[str, str], int] = {}
-    which = np.array([numbers.setdefault((r.field, r.term), len(numbers)) for r in refinements], np.int64)
-    ops = np.array([_KIND[r.op] for r in refinements])
-    boosts = np.array([r.weight for r in refinements], np.float32)
+    size = len(refinements)
+    words = list(map(_FIELD_AND_TERM, refinements))
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    which = np.fromiter(map(numbers.__getitem__, words), np.int64, size)
+    ops = np.fromiter(map(_KIND.__getitem__, map(_OP, refinements)), np.int64, size)
+    boosts = np.fromiter(map(_WEIGHT, refinements), np.float32, size)
     # Different words may be one text (`Queen`, `queen`); a text that no passage has needs no group.
     texts = [text_of_term(field, term) for field, term in numbers]
     known = query.lists.find(text for text in texts if text is not None)
@@ -86,45 +88,28 @@ def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
     )  # fmt: skip
 
 
-def run(
-    index: Index, query: Compiled, work: Plan, k: int, parts: int, pool: Callable[[], Executor]
-) -> tuple[Any, Any, Any]:
+def run(index: Index, query: Compiled, work: Plan, k: int) -> tuple[Any, Any, Any]:
     """Passage numbers and scores [refinements, k], and how many each has; -1 where `search` has to be asked."""
     depth = BASE_RESULTS + k
     arrays = query.lists.arrays()
     share = 1.0 - 1.0 / arrays[4].astype(np.float64)  # [codes]: saturated frequency
     step_of = (share * kernels.STEPS).astype(np.uint8)
+    # A score is known to within 1e-6 of itself, and, as w - w / x rounds relative to w, to 2^-22 of its weight.
+    slack = (work.weight.astype(np.float64) + work.replaced) * 2.0**-22
     must = Rows.of(sorted(query.must, key=lambda clause: clause.postings.end - clause.postings.start))
     should, must_not = Rows.of(query.should), Rows.of(query.must_not)
-    rows = (
-        must.start, must.end, must.extra, must.weight, should.start, should.end, should.extra, should.weight,
-        must_not.start, must_not.end, must_not.extra,
-    )  # fmt: skip
     lists = [postings for _, postings in work.groups]
     starts = np.array([postings.start for postings in lists], np.int64)
     ends = np.array([postings.end for postings in lists], np.int64)
     extra = np.array([postings.extra for postings in lists], np.bool_)
-    groups = starts, ends, extra, work.first_variant
-    variants = work.required, work.weight, work.replaced, work.slope, share, step_of
-
-    def walk(low: int, high: int) -> tuple[Any, ...]:
-        base = np.empty(depth, np.int64), np.empty(depth, np.float32)
-        own = np.empty((work.weight.size, k), np.int64), np.empty((work.weight.size, k), np.float32)
-        counted = kernels.refine_pass(*arrays, *rows, *groups, *variants, low, high, WINDOW, *base, *own)
-        return (*base, *own, *counted)
-
-    if parts == 1:
-        base_numbers, base_scores, own_numbers, own_scores, base_count, own_counts = walk(0, index.size)
-    else:
-        edges = [index.size * part // parts for part in range(parts + 1)]
-        walked = list(pool().map(walk, edges[:-1], edges[1:]))
-        base_numbers, base_scores, base_count = _merged_base(
-            [part[0:2] for part in walked], [part[4] for part in walked]
-        )
-        own_numbers, own_scores, own_counts = kernels.merge_variants(
-            np.stack([part[2] for part in walked]), np.stack([part[3] for part in walked]),
-            np.stack([part[5] for part in walked]),
-        )  # fmt: skip
+    base_numbers, base_scores = np.empty(depth, np.int64), np.empty(depth, np.float32)
+    own_numbers, own_scores = np.empty((work.weight.size, k), np.int64), np.empty((work.weight.size, k), np.float32)
+    base_count, own_counts = kernels.refine_pass(
+        *arrays, must.start, must.end, must.extra, must.weight, should.start, should.end, should.extra, should.weight,
+        must_not.start, must_not.end, must_not.extra, starts, ends, extra, work.first_variant,
+        work.required, work.weight, work.replaced, work.slope, slack, share, step_of, index.size, WINDOW,
+        base_numbers, base_scores, own_numbers, own_scores,
+    )  # fmt: skip
     holds = np.zeros((len(lists), depth), np.bool_)
     terms = np.array([postings.term for postings in lists], np.int64)
     fields = np.array([text.field for text, _ in work.groups], np.int64)
@@ -140,12 +125,3 @@ def run(
         own_numbers, own_scores, own_counts, numbers, scores, counts,
     )  # fmt: skip
     return numbers, scores, counts
-
-
-def _merged_base(parts: list[Any], counts: list[int]) -> tuple[Any, Any, int]:
-    """The query's own results from those of each range; ranges come in order, so a stable sort keeps ties."""
-    depth = parts[0][0].size
-    numbers = np.concatenate([numbers[:count] for (numbers, _), count in zip(parts, counts, strict=True)])
-    scores = np.concatenate([scores[:count] for (_, scores), count in zip(parts, counts, strict=True)])
-    best = np.argsort(-scores, kind="stable")[:depth]
-    return numbers[best], scores[best], best.size

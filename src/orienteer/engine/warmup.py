@@ -15,7 +15,7 @@ def is_warm() -> bool:
 
 
 def warm_up() -> None:
-    """A little of everything: build, update, search with every operator, refine in one and in two ranges."""
+    """A little of everything: build, update, search with every operator, refine from every kind of state."""
     from orienteer.data.passage import Passage
     from orienteer.engine.build import build_index, update_index
     from orienteer.engine.embedded import open_index
@@ -33,4 +33,3 @@ def warm_up() -> None:
         candidates = [*G4.refinements("contents", "street"), *G4.refinements("title", "title")]
         for query in queries:
             engine.refine(query, candidates, 2)
-        engine.refine(queries[0], candidates, 2, parts=2)

@@ -1,10 +1,10 @@
 """The instrument by which agents are judged: measures, significance, tables, figures, run files, the report."""
 
 from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.evaluate import Evaluation, evaluate, write_tables
 from orienteer.evaluation.figures import draw_landscape, read_landscape
 from orienteer.evaluation.measures import MEASURES, Measure
 from orienteer.evaluation.progress import Progress
+from orienteer.evaluation.runner import Evaluation, evaluate, write_tables
 from orienteer.evaluation.significance import bootstrap, holm, permutation_test
 from orienteer.evaluation.statistics import Comparison, Statistics, headroom
 

@@ -12,9 +12,9 @@ import numpy as np
 from orienteer.evaluation.depth import DEEPEST, Ranks
 from orienteer.evaluation.markdown import code, number, plain, table
 from orienteer.session import Record
-from orienteer.session.record import RecordedPassage, RecordedStep
+from orienteer.session.record import RecordedPassage
 
-SHOWN = 2  # passages a step; the last step shows all
+SHOWN = 2  # passages a query; the last one shows all
 
 
 def choose(rewards: Sequence[float]) -> dict[str, int]:
@@ -29,29 +29,24 @@ def choose(rewards: Sequence[float]) -> dict[str, int]:
 
 
 def lay_out(record: Record, ranks: Ranks) -> str:
-    """The session as a table; steps that changed nothing among the passages shown are left out."""
-    rows = list(_rows(record, ranks))
+    """The session as a table: for each query the first passages that it brought in, at the end all five."""
+    last = len(record.steps) - 1
+    told = [place for place, step in enumerate(record.steps) if step.entered or place == last]
+    rows = [row for place in told for row in _rows(record, place, ranks, SHOWN if place < last else None)]
     answers = ", ".join(map(plain, record.question.answers))
-    left_out = len(record.steps) - sum(row[0].startswith("**q") for row in rows)
-    note = f" {left_out} steps that did not change the first passages are left out." if left_out else ""
+    left_out = len(record.steps) - len(told)
+    note = f" Queries that brought in nothing are left out ({left_out})." if left_out else ""
     return f"Gold answers: {answers}.{note}\n\n" + table(["", "Query and search results", "Score"], rows, left=2)
 
 
-def _rows(record: Record, ranks: Ranks) -> Iterator[list[str]]:
-    before: tuple[str, ...] | None = None
-    for number_, step in enumerate(record.steps):
-        last = number_ == len(record.steps) - 1
-        if last or step.best[:SHOWN] != before:
-            yield [f"**q{number_}**", code(step.query), _score(step)]
-            if not step.best:
-                yield ["", "*no passage*", ""]
-            for place, id in enumerate(step.best if last else step.best[:SHOWN], 1):
-                yield [f"d{place}", _passage(record.passages[id], ranks.get(id)), ""]
-        before = step.best[:SHOWN]
-
-
-def _score(step: RecordedStep) -> str:
-    return number(step.score.total if step.score else None, 3)
+def _rows(record: Record, place: int, ranks: Ranks, most: int | None) -> Iterator[list[str]]:
+    step = record.steps[place]
+    yield [f"**q{place}**", code(step.query), number(step.score.total if step.score else None, 3)]
+    shown = step.best if most is None else [id for id in step.best if id in step.entered][:most]
+    for id in shown:
+        yield [f"d{step.best.index(id) + 1}", _passage(record.passages[id], ranks.get(id)), ""]
+    if not shown:
+        yield ["", "*no passage*", ""]
 
 
 def _passage(passage: RecordedPassage, rank: int | None) -> str:

@@ -46,7 +46,7 @@ def _figure(width: float, height: float) -> Any:
     check_matplotlib()
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="tight")
 
 
 def save(figure: Any, file: Path) -> None:
@@ -59,14 +59,27 @@ def save(figure: Any, file: Path) -> None:
     write_whole(file, out.getvalue())
 
 
+def _label(name: str) -> str:
+    """A name as text: matplotlib would read what stands between two dollar signs as a formula."""
+    return name.replace("$", r"\$")
+
+
+def _whole_numbers(axes: Any) -> None:
+    """Ticks at whole steps only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
 def _lengths(figure: Any, data: Data) -> None:
     axes = figure.subplots()
     names = drawn(data)
     width = 0.8 / len(names)
     for i, name in enumerate(names):
         counts = np.array(data["agents"][name]["lengths"])
-        axes.bar(np.arange(len(counts)) + (i + 0.5) * width - 0.4, counts, width, label=name)
+        axes.bar(np.arange(len(counts)) + (i + 0.5) * width - 0.4, counts, width, label=_label(name))
     axes.set(xlabel="refinements in the session", ylabel="sessions")
+    _whole_numbers(axes)
     axes.legend(fontsize="small")
 
 
@@ -75,12 +88,13 @@ def _gains(figure: Any, data: Data) -> None:
     for i, name in enumerate(drawn(data)):
         gains = data["agents"][name]["gains"]
         steps = range(1, len(gains) + 1)
-        [line] = axes.plot(steps, [gain["mean"] for gain in gains], marker=".", label=name)
+        [line] = axes.plot(steps, [gain["mean"] for gain in gains], marker=".", label=_label(name))
         if i == 0:  # the spread of one agent is readable, of eight it is not
             low, high = ([gain[side] for gain in gains] for side in ("low", "high"))
-            axes.fill_between(steps, low, high, alpha=0.15, color=line.get_color(), label=f"{name}, 5–95 %")
+            axes.fill_between(steps, low, high, alpha=0.15, color=line.get_color(), label=f"{_label(name)}, 5–95 %")
     axes.axhline(0, color="grey", linewidth=0.5)
     axes.set(xlabel="step", ylabel="gain in S")
+    _whole_numbers(axes)
     axes.legend(fontsize="small")
 
 
@@ -91,7 +105,7 @@ def _actions(figure: Any, data: Data) -> None:
     width = 0.8 / max(1, len(names))
     for i, name in enumerate(names):
         shares = [100 * data["agents"][name]["actions"].get(kind, 0.0) for kind in kinds]
-        axes.bar(np.arange(len(kinds)) + (i + 0.5) * width - 0.4, shares, width, label=name)
+        axes.bar(np.arange(len(kinds)) + (i + 0.5) * width - 0.4, shares, width, label=_label(name))
     axes.set_xticks(range(len(kinds)), kinds)
     axes.set(xlabel="action", ylabel="% of actions")
     if names:
@@ -106,7 +120,7 @@ def _depths(figure: Any, data: Data) -> None:
         for i, name in enumerate(names):
             counts = np.array(data["agents"][name][key], np.float64)
             shares = 100 * counts / max(1.0, counts.sum())
-            axes.bar(np.arange(len(labels)) + (i + 0.5) * width - 0.4, shares, width, label=name)
+            axes.bar(np.arange(len(labels)) + (i + 0.5) * width - 0.4, shares, width, label=_label(name))
         axes.set_xticks(range(len(labels)), labels, rotation=60, fontsize="small")
         axes.set(title=title, xlabel="BM25 rank under q0", ylabel="% of passages")
     axes.legend(fontsize="small")
@@ -117,8 +131,9 @@ def _by_step(figure: Any, data: Data) -> None:
     for axes, measure in zip(figure.subplots(2, 2, sharex=True).flat, measures, strict=True):
         for name in drawn(data):
             values = data["agents"][name]["by_step"].get(measure, [])
-            axes.plot(range(len(values)), values, marker=".", markersize=3, label=name)
+            axes.plot(range(len(values)), values, marker=".", markersize=3, label=_label(name))
         axes.set(title=measure, xlabel="refinements", ylabel="%")
+        _whole_numbers(axes)
     axes.legend(fontsize="x-small")
 
 

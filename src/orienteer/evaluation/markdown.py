@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 NONE = "–"
-_MEANINGFUL = re.compile(r"[\\`*_{}\[\]()#+!|~$<>&-]")
-_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+# What makes marks, tags, tables and formulas inside a line; and what makes a bare address a link.
+_MEANINGFUL = re.compile(r"[\\`*_\[\]|~$<>&]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", ":": "&#58;", ".": "&#46;"}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
@@ -17,7 +18,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 
 def plain(text: str) -> str:
-    """Retrieved text as text: on one line, without control characters, nothing in it a mark or a tag."""
+    """Retrieved text as text: on one line, without control characters, nothing in it a mark, a tag or a link.
+
+    It must not stand at the beginning of a line, where a number or a dash would have a meaning too.
+    """
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return _MEANINGFUL.sub(lambda found: _ENTITIES.get(found[0]) or f"\\{found[0]}", line)
 

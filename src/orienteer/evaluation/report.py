@@ -9,7 +9,7 @@ from typing import Any
 
 from orienteer.evaluation import paper, tables
 from orienteer.evaluation.figures import FIGURES
-from orienteer.evaluation.markdown import NONE, code, number, table
+from orienteer.evaluation.markdown import NONE, code, number, plain, table
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
 from orienteer.evaluation.statistics import BASELINE, TESTED, Statistics
 from orienteer.evaluation.summary import Summary
@@ -57,7 +57,7 @@ def _head(findings: Findings) -> list[str]:
     run = findings.run
     rows = [[code(name), code(str(value))] for name, value in run["settings"].items()]
     return [
-        f"# Evaluation on {findings.data}",
+        f"# Evaluation on {plain(findings.data)}",
         "",
         f"{run['n']:,} questions, {run['judged']:,} of them with answers. "
         f"Index {code(run['index_fingerprint'] or 'without a fingerprint')}, "

@@ -94,9 +94,7 @@ def expansion_steps(steps: Mapping[str, Mapping[str, tuple[int, int]]]) -> str:
     return table(["", *paper.GRAMMARS], rows)
 
 
-def _row(
-    measure: str, data: str, values: Sequence[float | None], beside: Sequence[float | None]
-) -> list[str]:  # fmt: skip
+def _row(measure: str, data: str, values: Sequence[float | None], beside: Sequence[float | None]) -> list[str]:
     return [f"**{measure}**" if measure else "", data, *map(number, values), *map(number, beside)]
 
 

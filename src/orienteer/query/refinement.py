@@ -22,6 +22,7 @@ FIELDS: tuple[Field, ...] = ("contents", "title")
 MAX_CLAUSES = 1024
 MAX_TERM_CHARS = 256
 MAX_BOOST = 1000.0
+MIN_BOOST = 1e-30  # what is less would be 0 in Lucene's single precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,9 @@ def check_term(term: str) -> None:
     if not term:
         raise QuerySyntaxError("an empty term; write at least one character between the quotes")
     if len(term) > MAX_TERM_CHARS:
-        raise TermTooLongError(
-            f"a term of {len(term)} characters ({term[:20]}…), at most {MAX_TERM_CHARS} are allowed"
-        )
+        raise TermTooLongError(f"a term of {len(term)} characters ({term[:20]}…), at most {MAX_TERM_CHARS} are allowed")
 
 
 def check_boost(weight: float) -> None:
-    if not 0.0 < weight <= MAX_BOOST:
+    if not MIN_BOOST <= weight <= MAX_BOOST:
         raise BoostError(f"a boost of {weight:g}; expected more than 0 and at most {MAX_BOOST:g}")

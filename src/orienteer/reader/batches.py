@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count, groupby
 
 from tokenizers import Tokenizer
 
@@ -30,7 +31,7 @@ class StreamConfig:
     short_pieces: int = 112  # of the windows of `short` of the pools: an answer's neighbourhood teaches most of it
     short: float = 0.6
     blank_titles: float = 0.5  # of positives and negatives alike
-    retrieved: float = 0.3  # of positives come from search where the question has such passages
+    retrieved: float = 0.4  # of positives come from search where the question has such passages
     shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh by their rows
     seed: int = 0
 
@@ -41,7 +42,8 @@ class Example:
 
     window: Window
     spans: tuple[tuple[int, int], ...]  # places in window.ids, both ends inclusive
-    selects: bool  # whether the selection loss counts it: questions without negatives teach spans only
+    selects: bool  # whether the selection losses count it: questions without negatives teach spans only
+    group: int  # the draw it belongs to: a positive passage and its negatives stay together
 
 
 def batches(rows: Sequence[TrainingRow], tokenizer: Tokenizer, config: StreamConfig) -> Iterator[list[Example]]:
@@ -49,12 +51,32 @@ def batches(rows: Sequence[TrainingRow], tokenizer: Tokenizer, config: StreamCon
     generator = random.Random(config.seed)
     draws = _draws(rows, config, generator)
     while True:
-        pool = [next(draws) for _ in range(config.pool)]
+        pool: list[_Draw] = []
+        while len(pool) < config.pool:
+            pool += next(draws)
         size = config.short_pieces if generator.random() < config.short else config.max_pieces
-        examples = sorted(_encode(pool, tokenizer, size, generator), key=lambda e: len(e.window.ids))
-        cut = [examples[i : i + config.batch] for i in range(0, len(examples), config.batch)]
+        groups = groups_of(_encode(pool, tokenizer, size, generator))
+        groups.sort(key=lambda group: max(len(example.window.ids) for example in group))
+        cut = list(cut_whole(groups, config.batch))
         generator.shuffle(cut)
         yield from cut
+
+
+def groups_of(examples: Iterable[Example]) -> list[list[Example]]:
+    """Neighbours of one draw, together."""
+    return [list(group) for _, group in groupby(examples, key=lambda example: example.group)]
+
+
+def cut_whole(groups: Iterable[list[Example]], size: int) -> Iterator[list[Example]]:
+    """Groups laid end to end and cut into runs of `size` examples or a few more, never inside a group."""
+    run: list[Example] = []
+    for group in groups:
+        run += group
+        if len(run) >= size:
+            yield run
+            run = []
+    if run:
+        yield run
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +85,11 @@ class _Draw:
     evidence: Evidence
     title: str
     selects: bool
+    group: int
 
 
-def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.Random) -> Iterator[_Draw]:
+def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.Random) -> Iterator[list[_Draw]]:
+    """A positive passage and its negatives, again and again."""
     by_source: dict[str, list[TrainingRow]] = defaultdict(list)
     for row in rows:
         by_source[row.source].append(row)
@@ -74,7 +98,7 @@ def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.
     shares = {s: config.shares.get(s, Share(float(len(found)), 1.0)) for s, found in by_source.items()}
     names, weights = list(shares), [share.weight for share in shares.values()]
     orders = {name: _endless(by_source[name], generator) for name in names}
-    while True:
+    for group in count():
         [name] = generator.choices(names, weights)
         row = next(orders[name])
         held = row.gold
@@ -84,9 +108,8 @@ def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.
             continue
         wanted = int(shares[name].negatives + generator.random())
         negatives = generator.sample(row.negatives, min(wanted, len(row.negatives)))
-        for evidence in [held, *negatives]:
-            title = "" if generator.random() < config.blank_titles else evidence.title
-            yield _Draw(row.question, evidence, title, bool(row.negatives))
+        drawn = [(e, "" if generator.random() < config.blank_titles else e.title) for e in (held, *negatives)]
+        yield [_Draw(row.question, evidence, title, bool(row.negatives), group) for evidence, title in drawn]
 
 
 def _endless(rows: list[TrainingRow], generator: random.Random) -> Iterator[TrainingRow]:
@@ -117,7 +140,7 @@ def _example(draw: _Draw, head: list[int], text: Pieces, room: int, generator: r
     window = window_at(head, text, start, room)
     shift = len(head) - start
     inside = tuple((s + shift, e + shift) for s, e in spans if s >= start and e < start + len(window.offsets))
-    return Example(window, inside, draw.selects)
+    return Example(window, inside, draw.selects, draw.group)
 
 
 def piece_span(offsets: Sequence[Offset], start: int, end: int) -> tuple[int, int] | None:

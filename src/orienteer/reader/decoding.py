@@ -29,10 +29,13 @@ def best_span(
     start, end: [text pieces], at least one. `continues` marks pieces that go on with the word before them: an
     answer is made of whole words.
     """
+    if continues is not None and continues.any():
+        firsts = np.where(continues, -np.inf, start)
+        lasts = np.where(np.append(continues[1:], False), -np.inf, end)
+        found = best_span(firsts, lasts, None, longest)
+        # A word of more pieces than an answer may have leaves no whole words to choose from.
+        return found if np.isfinite(found.score) else best_span(start, end, None, longest)
     size = len(start)
-    if continues is not None and not continues.all():
-        start = np.where(continues, -np.inf, start)
-        end = np.where(np.append(continues[1:], False), -np.inf, end)
     best = PieceSpan(0, 0, -np.inf)
     for more in range(min(longest, size)):
         sums = start[: size - more] + end[more:]
@@ -40,3 +43,13 @@ def best_span(
         if sums[first] > best.score or (sums[first] == best.score and first < best.first):
             best = PieceSpan(first, first + more, float(sums[first]))
     return best
+
+
+def span_confidence(start: NDArray[np.float32], end: NDArray[np.float32], span: PieceSpan) -> float:
+    """The log of the probability that the answer head gives its best span among all of the text's."""
+    return float(span.score - _log_sum(start) - _log_sum(end))
+
+
+def _log_sum(logits: NDArray[np.float32]) -> float:
+    top = float(logits.max())
+    return top + float(np.log(np.exp(logits - top).sum()))

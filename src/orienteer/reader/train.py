@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from orienteer.reader.answers import exact_match, f1
-from orienteer.reader.batches import Example, Share, StreamConfig, batches
+from orienteer.reader.batches import Example, Share, StreamConfig, batches, cut_whole, groups_of
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Marks, head_and_room, pieces, window_at
 from orienteer.reader.errors import TrainingError
@@ -55,7 +55,8 @@ class TrainConfig:
     warmup: float = 0.04  # of the schedule
     weight_decay: float = 0.01
     clip: float = 1.0
-    select_weight: float = 1.0
+    select_weight: float = 2.0
+    rank_weight: float = 1.0
     part: int = 4  # sequences a thread takes at once
     threads: int = 2
     freeze_embeddings: bool = True
@@ -101,7 +102,7 @@ def train(
     stream = batches(rows, tokenizer, replace(config.stream, seed=config.seed))
     parameters = [p for p in model.parameters() if p.requires_grad]
     began = saved = shown = tried = time.monotonic()
-    seen, sums = 0, dict.fromkeys(("span", "select"), 0.0)
+    seen, shown_step, sums = 0, step, dict.fromkeys(("span", "select", "rank"), 0.0)
 
     with ThreadPoolExecutor(config.threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
         model.train()
@@ -113,7 +114,7 @@ def train(
                 group["lr"] = config.learning_rate * schedule(done, config.warmup)
 
             counts = _counts(batch)
-            parts = [batch[i : i + config.part] for i in range(0, len(batch), config.part)]
+            parts = list(cut_whole(groups_of(batch), config.part))
             works = [workers.submit(_gradients, model, parameters, part, counts, config) for part in parts]
             for number, work in enumerate(works):
                 gradients, losses = work.result()
@@ -131,15 +132,14 @@ def train(
             now = time.monotonic()
             last = config.steps and step >= config.steps
             if now - shown > config.show_seconds or last:
-                steps_shown = max(1, seen // config.stream.batch)
                 dev: Mapping[str, float] = {}
                 if dev_rows and (now - tried > 60 * config.dev_minutes):
                     dev, tried = dev_measures(model, tokenizer, dev_rows, config.stream.max_pieces), now
-                means = {name: total / steps_shown for name, total in sums.items()}
+                means = {name: total / (step - shown_step) for name, total in sums.items()}
                 progress = Progress(step, done, means, seen / (now - shown), dev)
                 _log(logs, progress)
                 show(progress)
-                shown, seen, sums = time.monotonic(), 0, dict.fromkeys(sums, 0.0)
+                shown, shown_step, seen, sums = time.monotonic(), step, 0, dict.fromkeys(sums, 0.0)
             if now - saved > 60 * config.checkpoint_minutes:
                 _save(config, model, optimiser, step, spent + now - began)
                 saved = now
@@ -165,16 +165,16 @@ def _groups(model: ReaderModel, weight_decay: float) -> list[dict[str, object]]:
     ]
 
 
-def _counts(batch: Sequence[Example]) -> tuple[int, int]:
+def _counts(batch: Sequence[Example]) -> tuple[int, int, int]:
     """How many examples of a batch each loss counts, so that the parts' losses add up to means."""
-    return max(1, sum(bool(e.spans) for e in batch)), max(1, sum(e.selects for e in batch))
+    return max(1, sum(bool(e.spans) for e in batch)), max(1, sum(e.selects for e in batch)), len(groups_of(batch))
 
 
 def _gradients(
     model: ReaderModel,
     parameters: Sequence[torch.nn.Parameter],
     part: Sequence[Example],
-    counts: tuple[int, int],
+    counts: tuple[int, int, int],
     config: TrainConfig,
 ) -> tuple[list[Tensor], dict[str, float]]:
     ids, types, mask = tensors_of([e.window.ids for e in part], [e.window.question_size for e in part])
@@ -183,10 +183,11 @@ def _gradients(
     chosen = torch.tensor([e.selects for e in part], dtype=torch.float32)
     truth = torch.tensor([bool(e.spans) for e in part], dtype=torch.float32)
     selection = binary_cross_entropy_with_logits(select, truth, chosen, reduction="sum") / counts[1]
-    loss = span + config.select_weight * selection
+    rank = rank_loss(select, part) / counts[2]
+    loss = span + config.select_weight * selection + config.rank_weight * rank
     found = torch.autograd.grad(loss, parameters, allow_unused=True)
     gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
-    return gradients, {"span": span.item(), "select": selection.item()}
+    return gradients, {"span": span.item(), "select": selection.item(), "rank": rank.item()}
 
 
 def span_loss(start: Tensor, end: Tensor, part: Sequence[Example]) -> Tensor:
@@ -204,6 +205,17 @@ def span_loss(start: Tensor, end: Tensor, part: Sequence[Example]) -> Tensor:
             first = torch.tensor([s - low for s, _ in example.spans])
             last = torch.tensor([e - low for _, e in example.spans])
             total = total - torch.logsumexp(starts[first] + ends[last], 0)
+    return total
+
+
+def rank_loss(select: Tensor, part: Sequence[Example]) -> Tensor:
+    """−log softmax of the positive among its own negatives, summed over the draws that have both."""
+    total = select.sum() * 0.0
+    for group in groups_of(part):
+        places = [i for i, example in enumerate(part) if example.group == group[0].group]
+        held = [i for i in places if part[i].spans]
+        if held and len(held) < len(places):
+            total = total + torch.logsumexp(select[places], 0) - torch.logsumexp(select[held], 0)
     return total
 
 

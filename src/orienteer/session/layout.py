@@ -5,6 +5,7 @@ As in the paper's examples (`tab:episode_example_bake`), an answer is blue where
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rich.text import Text
@@ -36,7 +37,7 @@ def lay_out(record: Record, *, every_step: bool = False, seconds: Seconds | None
 
 
 def _headline(number: int, step: RecordedStep) -> Text:
-    line = Text(f"q{number} ", "bold")
+    line = Text().append(f"q{number} ", "bold")
     query = parse(step.query)
     line.append(_plain(query.question))
     for refinement in query.refinements:
@@ -50,7 +51,7 @@ def _headline(number: int, step: RecordedStep) -> Text:
 
 
 def _changes(record: Record, step: RecordedStep) -> Text:
-    line = Text("    ", "dim")
+    line = Text("    ")
     for sign, ids, style in (("+", step.entered, "green"), ("-", step.left, "red")):
         for id in ids:
             line.append(f"{sign} {_plain(record.passages[id].title or id)}  ", style)
@@ -60,7 +61,7 @@ def _changes(record: Record, step: RecordedStep) -> Text:
 def _passages(record: Record, step: RecordedStep) -> Iterator[Text]:
     for rank, id in enumerate(step.best, 1):
         passage = record.passages[id]
-        line = Text(f"  {rank}. ", "bold")
+        line = Text().append(f"  {rank}. ", "bold")
         line.append(_plain(passage.title or "(no title)"), "bold")
         line.append(f"  PS {passage.score:.3f}  {_plain(id)}", "dim")
         yield line
@@ -72,14 +73,16 @@ def _marked(passage: RecordedPassage) -> Text:
     text, answer = _plain(passage.text or ""), _plain(passage.answer or "")
     line = Text("     ")
     style = "bold yellow" if passage.exact is None else "bold blue" if passage.exact else "bold red"
-    before, found, after = text.partition(answer) if answer else (text, "", "")
-    return line.append(before).append(found, style).append(after)
+    # The answer as whole words where it stands so: "210" rather than the end of "1210".
+    place = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) or re.search(re.escape(answer), text)
+    start, end = place.span() if place else (0, 0)
+    return line.append(text[:start]).append(text[start:end], style).append(text[end:])
 
 
 def _ending(record: Record) -> Text:
     if not record.steps or not record.best:
         return Text(f"No passage found. {_plain(record.error)}".strip(), "bold red")
-    line = Text("Answer: ", "bold").append(_plain(record.answer) or "(none)", "bold yellow")
+    line = Text().append("Answer: ", "bold").append(_plain(record.answer) or "(none)", "bold yellow")
     if record.question.answers:
         line.append(f"  expected: {_plain(' | '.join(record.question.answers))}", "dim")
     if record.error:

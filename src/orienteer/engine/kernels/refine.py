@@ -66,11 +66,11 @@ def refine_pass(
     start, end, extra, weight,
     not_start, not_end, not_extra,
     group_start, group_end, group_extra, first_variant,
-    required, variant_weight, replaced, slope,
-    share, step_of, low, high, window,
+    required, variant_weight, replaced, slope, slack,
+    share, step_of, size, window,
     base_documents, base_scores, variant_documents, variant_scores,
 ):  # fmt: skip
-    """Walk the passages low..high. Returns how many base results there are, and how many each variant has."""
+    """Walk all passages once. Returns how many base results there are, and how many each variant has."""
     n_must, n_should, n_groups = must_start.size, start.size, group_start.size
     k = variant_scores.shape[1]
     has_must = n_must > 0
@@ -84,32 +84,16 @@ def refine_pass(
     useful = np.full((n_groups, STEPS), OUT)
     stale = np.ones(n_groups, np.bool_)
     floor = np.full(required.size, OUT)  # what a passage's score must reach for the variant to want it
-    cursor = np.empty(n_groups, np.int64)
-    for g in range(n_groups):
-        lists = extra_documents if group_extra[g] else documents
-        cursor[g] = advance(lists, group_start[g], group_end[g], low)
-    required_at = np.empty(n_must, np.int64)
-    for i in range(n_must):
-        lists = extra_documents if must_extra[i] else documents
-        required_at[i] = advance(lists, must_start[i], must_end[i], low)
-    optional_at = np.empty(n_should, np.int64)
-    for i in range(n_should):
-        lists = extra_documents if extra[i] else documents
-        optional_at[i] = advance(lists, start[i], end[i], low)
-    not_at = np.empty(not_start.size, np.int64)
-    for i in range(not_start.size):
-        lists = extra_documents if not_extra[i] else documents
-        not_at[i] = advance(lists, not_start[i], not_end[i], low)
-
+    cursor, required_at, optional_at, not_at = group_start.copy(), must_start.copy(), start.copy(), not_start.copy()
     tables = [scores_by_code(weight[i], end[i] - start[i], saturation) for i in range(n_should)]
 
-    first = low
-    while first < high:
-        limit = min(first + window, high)
+    first = np.int64(0)
+    while first < size:
+        limit = min(first + window, size)
         found = 0
         if has_must:
             lead = extra_documents if must_extra[0] else documents
-            if required_at[0] >= must_end[0] or lead[required_at[0]] >= high:
+            if required_at[0] >= must_end[0]:
                 break
             if lead[required_at[0]] >= limit:  # nothing to see before the next required passage
                 first += (np.int64(lead[required_at[0]]) - first) // window * window
@@ -192,7 +176,7 @@ def refine_pass(
             base_threshold = np.float64(base_scores[k - 1])
             for v in range(required.size):
                 if not required[v]:
-                    floor[v] = max(floor[v], base_threshold * (1.0 - SLACK))
+                    floor[v] = max(floor[v], base_threshold * (1.0 - SLACK) - slack[v])
             stale[:] = True
         for g in range(n_groups):
             first_of, last_of = first_variant[g], first_variant[g + 1]
@@ -225,7 +209,7 @@ def refine_pass(
                         continue
                     counts[v] = insert(variant_documents[v], variant_scores[v], counts[v], first + place, score)
                     if counts[v] == k:
-                        floor[v] = max(floor[v], np.float64(variant_scores[v, k - 1]) * (1.0 - SLACK))
+                        floor[v] = max(floor[v], np.float64(variant_scores[v, k - 1]) * (1.0 - SLACK) - slack[v])
                         changed = True
                 if changed:
                     stale[g] = True
@@ -343,19 +327,3 @@ def refine_results(
                     i += 1
                 count += 1
         out_counts[r] = count
-
-
-@kernel
-def merge_variants(numbers, scores, counts):
-    """One result list a variant from those of each range of passages: [parts, variants, k] to [variants, k]."""
-    parts, n_variants, k = scores.shape
-    out_numbers = np.empty((n_variants, k), np.int64)
-    out_scores = np.empty((n_variants, k), np.float32)
-    out_counts = np.zeros(n_variants, np.int64)
-    for v in range(n_variants):
-        for part in range(parts):
-            for i in range(counts[part, v]):
-                out_counts[v] = insert(
-                    out_numbers[v], out_scores[v], out_counts[v], numbers[part, v, i], scores[part, v, i]
-                )
-    return out_numbers, out_scores, out_counts

@@ -35,6 +35,7 @@ from orienteer.evaluation.figure_data import figure_data
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
 from orienteer.evaluation.files import file_names, write_json, write_whole
 from orienteer.evaluation.journal import Costs, Journal, play_into, played_with, read_journal
+from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping
 from orienteer.evaluation.progress import Clock, OnProgress
 from orienteer.evaluation.report import Findings, combined, link, report
@@ -241,10 +242,10 @@ def _write_examples(work: _Work, summaries: Sequence[Summary]) -> dict[str, tupl
             record = from_line(lines[place])
             [ranks] = ranks_of(work.engine, [record.question.question])
             gain = summary.values["reward"][place]
-            parts.append(f"### {rule} of {summary.name}: {gain:+.3f}\n\n{examples.lay_out(record, ranks)}")
+            parts.append(f"### {rule} of {code(summary.name)}: {gain:+.3f}\n\n{examples.lay_out(record, ranks)}")
         file = work.out / "examples" / f"{work.journals[summary.name].name}.md"
         text = "\n".join(parts)
-        write_whole(file, f"# Example sessions of {summary.name}\n\n{text}")
+        write_whole(file, f"# Example sessions of {code(summary.name)}\n\n{text}")
         written[summary.name] = (file, text)
     return written
 

@@ -1,0 +1,68 @@
+"""Forty questions, agents with good and bad luck, and what an evaluation of them leaves on the disk.
+
+As a program: evaluates into a folder and is killed, without warning, after so many milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lexical_reader import LexicalReader
+from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS, Wanderer
+
+from orienteer.agents import Entry
+from orienteer.data.passage import Passage, Question
+from orienteer.engine import ReferenceEngine
+from orienteer.evaluation import Evaluation, evaluate
+from orienteer.reader.protocol import Reading
+from orienteer.session import Settings
+
+FORTY = [Question(f"{q.id}-{n}", q.question, q.answers) for n in range(3) for q in (*QUESTIONS, *HARD_QUESTIONS)][:40]
+SETTINGS = Settings(steps=4)
+WANDERER = Entry("wanderer", Wanderer(), Settings(steps=4, allow_stop=True))
+AGENTS: tuple[str | Entry, ...] = ("bm25", "bm25+ps", "prf-idf-t", WANDERER)
+
+
+def run(engine: ReferenceEngine, out: Path, **options: Any) -> Evaluation:
+    """The evaluation of every test, where it does not say otherwise."""
+    defaults: dict[str, Any] = {
+        "reader": LexicalReader(), "questions": FORTY, "agents": AGENTS, "settings": SETTINGS,
+        "chunk": 8, "figures": False, "data": "dev",
+    }  # fmt: skip
+    return evaluate(engine, out=out, **{**defaults, **options})
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file with its bytes, but those that hold seconds."""
+    files = {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+    return {name: data for name, data in files.items() if not name.startswith("costs/")}
+
+
+class SlowReader(LexicalReader):
+    """Takes its time, so that a kill falls into the work."""
+
+    def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
+        time.sleep(0.004)
+        return super().read_many(batch)
+
+
+def main(out: Path, milliseconds: int) -> None:
+    def kill() -> None:
+        while not (out / "sessions").exists():
+            time.sleep(0.001)
+        time.sleep(milliseconds / 1000)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    run(ReferenceEngine(PASSAGES), out, reader=SlowReader())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
