@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_js
     queries = [Query(question.question) for question, _ in zip(read_questions(questions), range(limit), strict=False)]
     report: dict[str, float] = {"passages": len(engine), "questions": len(queries)}
     report["orienteer_us"] = _microseconds(lambda query: list(engine.search(query, K)), queries)
+    report["resident_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     if (peer := tantivy_engine(index, engine)) is not None:
         report["tantivy_us"] = _microseconds(lambda query: peer.search(query, K), queries)
         report["queries_a_second_of_tantivy"] = report["tantivy_us"] / report["orienteer_us"]

@@ -46,7 +46,7 @@ class State:
     sample: list[int]
 
 
-def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_json: bool) -> None:
+def run(index: Path, questions: Path, lucene_jar: Path | None, tantivy: bool, limit: int, as_json: bool) -> None:
     engine = open_index(index, threads=1)
     rng = random.Random(SEED)
     asked = [question.question for question, _ in zip(read_questions(questions), range(limit), strict=False)]
@@ -75,7 +75,7 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_js
         report["lucene_same_results"] = sum(row.hits == hits for row, hits in zip(timed, expected, strict=True))
         report["lucene_compared"] = len(timed)
         report["refine_of_lucene"] = report["refine_us"]["all"] / report["lucene_us"]  # type: ignore[index, operator]
-    if (peer := tantivy_engine(index, engine)) is not None:
+    if tantivy and (peer := tantivy_engine(index, engine)) is not None:
         started = time.thread_time()
         for query in track(queries, "tantivy", console=err, transient=True):
             peer.search(query, K)

@@ -247,11 +247,12 @@ def bench_refinements(
     index: Annotated[Path, typer.Option(help="folder of the index")],
     questions: Annotated[Path, typer.Option(help="file of questions")],
     lucene_jar: Annotated[Path | None, typer.Option(help="jar with Lucene's classes: measure Lucene too")] = None,
+    tantivy: Annotated[bool, typer.Option(help="measure tantivy too, where it is installed")] = True,
     limit: Annotated[int, typer.Option(help="how many questions", min=1)] = 200,
     as_json: Json = False,
 ) -> None:
     """Cost of a refinement by `refine`, by one search each, by Lucene and by tantivy, on the same states."""
-    _benchmark("refinements").run(index, questions, lucene_jar, limit, as_json)
+    _benchmark("refinements").run(index, questions, lucene_jar, tantivy, limit, as_json)
 
 
 @bench.command("search")

@@ -16,7 +16,7 @@ from orienteer.data import Passage
 from orienteer.reader import Reader, TrainedReader
 from orienteer.reader.encoding import MAX_PIECES, Marks, pieces, windows
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.weights import dequantise, load_folder, quantise
+from orienteer.reader.folder import dequantise, load_folder, quantise
 
 QUESTION = "what is the capital of france"
 PARIS = Passage("p", "Paris", "Paris is the capital of France. It lies on the Seine.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from orienteer.engine.protocol import Hit
 from orienteer.errors import UnknownFieldError, UnknownPassageError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
+
+T = TypeVar("T")
 
 
 class Hits(Sequence[Hit]):
@@ -109,9 +112,7 @@ class EmbeddedEngine:
         return self._run(compile_query(self.index, query), k)
 
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[Hits]:
-        if len(queries) < 2 or self.threads < 2:
-            return [self.search(query, k) for query in queries]
-        return list(self._pool().map(lambda query: self.search(query, k), queries))
+        return self._in_threads(lambda at: self.search(queries[at], k), len(queries))
 
     def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> HitLists:
         """The top k of query + r for every r, in one pass: see `kernels/refine.py`."""
@@ -133,9 +134,7 @@ class EmbeddedEngine:
         self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int = 5
     ) -> list[HitLists]:
         """`refine` for many sessions at once, one a thread."""
-        if len(queries) < 2 or self.threads < 2:
-            return [self.refine(*state, k) for state in zip(queries, refinements, strict=True)]
-        return list(self._pool().map(lambda query, own: self.refine(query, own, k), queries, refinements))
+        return self._in_threads(lambda at: self.refine(queries[at], refinements[at], k), len(queries))
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         return [self.index.passage(self._number(passage_id)) for passage_id in ids]
@@ -158,6 +157,15 @@ class EmbeddedEngine:
         if (number := self.index.number(passage_id)) is None:
             raise UnknownPassageError(f"the index holds no passage {passage_id!r}")
         return number
+
+    def _in_threads(self, work: Callable[[int], T], count: int) -> list[T]:
+        """work(0), work(1), …, each thread with a run of them: handing over one by one costs more than a search."""
+        cuts = [count * part // self.threads for part in range(self.threads + 1)]
+        runs = [range(start, end) for start, end in pairwise(cuts) if start < end]
+        if len(runs) < 2:
+            return [work(at) for at in range(count)]
+        done = self._pool().map(lambda run: [work(at) for at in run], runs)
+        return [result for part in done for result in part]
 
     def _pool(self) -> ThreadPoolExecutor:
         """Threads that stay; a forked process has none of its parent's and makes its own."""

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 from orienteer.data import Passage
 from orienteer.errors import MissingExtraError
 from orienteer.reader.encoding import Window, encode
+from orienteer.reader.folder import SHIPPED, load_folder
 from orienteer.reader.runtime import TrainedReader, length_groups
-from orienteer.reader.weights import SHIPPED, load_folder
 
 Pairs = Sequence[tuple[str, Sequence[Passage]]]
 _Run = Callable[[list[Window]], object]

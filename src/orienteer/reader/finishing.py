@@ -10,9 +10,9 @@ from orienteer.data import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.answers import holds_answer
 from orienteer.reader.calibration import Calibration, fit_linear
+from orienteer.reader.folder import load_folder, quantise, save_folder
 from orienteer.reader.ranking import bm25_passages
 from orienteer.reader.runtime import TrainedReader
-from orienteer.reader.weights import load_folder, quantise, save_folder
 
 
 class Fitted(NamedTuple):

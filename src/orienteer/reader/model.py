@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.weights import CONFIG, SHIPPED, TOKENIZER, dequantise, load_folder, save_folder
+from orienteer.reader.folder import CONFIG, SHIPPED, TOKENIZER, dequantise, load_folder, save_folder
 
 
 class ReaderModel(nn.Module):

@@ -16,8 +16,8 @@ from orienteer.reader.ct2_format import model_files
 from orienteer.reader.decoding import best_span, span_confidence
 from orienteer.reader.encoding import PAD, Window, encode
 from orienteer.reader.errors import ModelCorruptError
+from orienteer.reader.folder import SHIPPED, ReaderFiles, dequantise, load_folder, quantise
 from orienteer.reader.protocol import Reading
-from orienteer.reader.weights import SHIPPED, ReaderFiles, dequantise, load_folder, quantise
 
 Compute = Literal["int8", "float32"]
 
