@@ -25,6 +25,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from orienteer.commands.evaluating import evaluate
+from orienteer.commands.sessions import agents, ask, show
 from orienteer.errors import DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
 from orienteer.query import parse
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True)
 bench = typer.Typer(help="Measure Orienteer beside its peers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+for command in (ask, agents, show, evaluate):
+    app.command()(command)
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

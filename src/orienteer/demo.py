@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape as plain
 
-from orienteer.bundled import bundled_passages
+from orienteer.bundled import bundled_engine
 from orienteer.query import Query, Refinement, parse
 
 if TYPE_CHECKING:
@@ -25,16 +23,12 @@ REFINEMENTS = (
 
 def run_demo(out: Console, query: str = "") -> None:
     """Ask the bundled corpus; without a query, a tour of the operators."""
-    from orienteer.engine import build_index, open_index
-
+    engine = bundled_engine()
     asked = parse(query) if query else Query(QUESTION)
-    with tempfile.TemporaryDirectory() as folder:
-        build_index(bundled_passages(), Path(folder) / "index")
-        engine = open_index(Path(folder) / "index")
+    _show(out, engine, asked)
+    for refinement in () if query else REFINEMENTS:
+        asked = asked.refine(refinement)
         _show(out, engine, asked)
-        for refinement in () if query else REFINEMENTS:
-            asked = asked.refine(refinement)
-            _show(out, engine, asked)
 
 
 def _show(out: Console, engine: EmbeddedEngine, query: Query) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from orienteer.reader.decoding import best_span, span_confidence
+from orienteer.reader.decoding import best_span
 
 logits = st.integers(1, 30).flatmap(
     lambda n: st.tuples(*[arrays(np.float32, n, elements=st.integers(-5, 5).map(float))] * 2, arrays(bool, n))
@@ -44,10 +43,3 @@ def test_a_word_of_more_pieces_than_an_answer_may_have_still_gives_an_answer():
     continues = np.array([False] + [True] * (size - 1))
     found = best_span(np.zeros(size, np.float32), np.zeros(size, np.float32), continues)
     assert np.isfinite(found.score)
-
-
-def test_confidence_is_the_log_probability_of_the_span():
-    start, end = np.array([2.0, 0.0], np.float32), np.array([0.0, 1.0], np.float32)
-    span = best_span(start, end)
-    expected = np.log(np.exp(2) / (np.exp(2) + 1)) + np.log(np.exp(1) / (np.exp(1) + 1))
-    assert span_confidence(start, end, span) == pytest.approx(expected, rel=1e-5)

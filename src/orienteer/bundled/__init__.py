@@ -6,11 +6,15 @@ questions were set aside before anything was tuned on the corpus; choose on `tra
 
 from __future__ import annotations
 
+import tempfile
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from orienteer.data import Passage, Question, read_passages, read_questions
+
+if TYPE_CHECKING:
+    from orienteer.engine import EmbeddedEngine
 
 _FOLDER = Path(str(files("orienteer.bundled")))
 
@@ -21,3 +25,12 @@ def bundled_passages() -> list[Passage]:
 
 def bundled_questions(split: Literal["train", "test"]) -> list[Question]:
     return list(read_questions(_FOLDER / f"questions-{split}.jsonl"))
+
+
+def bundled_engine() -> EmbeddedEngine:
+    """An engine over the corpus, indexed anew: a fraction of a second. Its files are gone with the process."""
+    from orienteer.engine import build_index, open_index
+
+    with tempfile.TemporaryDirectory() as folder:
+        build_index(bundled_passages(), folder)
+        return open_index(folder)  # the mapped files outlive their names

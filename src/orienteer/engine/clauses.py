@@ -90,19 +90,18 @@ class Lists:
         """Each text's postings; None where no passage has it."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         found = find_terms(self.index, [term for text in new for term in text.terms])
-        if found.size == len(new):
-            self._known.update(
-                zip(new, self._terms(np.array([text.field for text in new], np.int64), found), strict=True)
-            )
-            return self._known
-        at = 0
+        words, phrases, numbers, at = [], [], [], 0
         for text in new:
-            terms = found[at : at + len(text.terms)]
-            at += len(text.terms)
-            if len(terms) > 1:
-                self._known[text] = self._phrase(text, terms.tolist())
+            if len(text.terms) == 1:
+                words.append(text)
+                numbers.append(at)
             else:
-                [self._known[text]] = self._terms(np.array([text.field]), terms)
+                phrases.append((text, found[at : at + len(text.terms)].tolist()))
+            at += len(text.terms)
+        fields = np.array([text.field for text in words], np.int64)
+        self._known.update(zip(words, self._terms(fields, found[numbers]), strict=True))
+        if phrases:
+            self._known.update(self._phrases(phrases))
         return self._known
 
     def _terms(self, fields: NDArray[np.int64], terms: NDArray[np.int64]) -> list[Postings | None]:
@@ -120,36 +119,92 @@ class Lists:
             for field, term, start, end, top in zip(fields.tolist(), terms.tolist(), starts, ends, highest, strict=True)
         ]
 
-    def _phrase(self, text: Text, terms: list[int]) -> Postings | None:
-        index, field = self.index, text.field
-        frequencies = [0 if term == NO_TERM else index.frequency(field, term) for term in terms]
-        if not all(frequencies):
-            return None
-        lists = sorted({field * index.terms + term for term in terms}, key=self._list_length)
-        room = min(frequencies)
-        found, counts = np.empty(room, np.uint32), np.empty(room, np.uint32)
-        size = kernels.phrase_list(
-            index.array("documents"), index.array("offsets"), index.array("stream"), index.array("stream_ends"),
-            index.array("title_positions"), np.array(lists, np.int64), np.array(terms, np.int32),
-            np.array(text.places, np.int64), field == 1, found, counts,
-        )  # fmt: skip
-        if size == 0:
-            return None
-        found, counts = found[:size], counts[:size]
-        norms = index.array("norms")[field * index.size + found.astype(np.int64)]
-        kinds, which = np.unique(counts.astype(np.int64) << 8 | norms, return_inverse=True)
-        codes = np.array([self._code(field, int(kind >> 8), int(kind & 255)) for kind in kinds])
-        start = self.length
-        self.length += size
-        self.documents.append(found)
-        self.codes.append(codes[which].astype(self.codes[0].dtype))
-        # Lucene adds the terms' float32 idf in double.
-        idf = np.float32(sum(float(index.idf(field, frequency)) for frequency in frequencies))
-        return Postings(NO_TERM, start, self.length, True, idf, self.saturation()[codes].max())
+    def _phrases(self, phrases: list[tuple[Text, list[int]]]) -> dict[Text, Postings | None]:
+        index = self.index
+        found: dict[Text, Postings | None] = {text: None for text, _ in phrases}
+        possible, frequencies = [], []
+        offsets = index.array("offsets")
+        if offsets.size < 2:
+            return found
+        numbers = np.array([term + text.field * index.terms for text, terms in phrases for term in terms])
+        held = np.array([term != NO_TERM for _, terms in phrases for term in terms])
+        lengths = np.where(held, offsets[numbers * held + 1] - offsets[numbers * held], 0).tolist()
+        at = 0
+        for text, terms in phrases:
+            own = lengths[at : at + len(terms)]
+            at += len(terms)
+            if all(own):
+                possible.append((text, terms))
+                frequencies.append(own)
+        if not possible:
+            return found
+        # One pass over all text is dearer than looking into a phrase's passages, and cheaper than doing so for many.
+        words_each = index.array("stream").size // max(1, index.size)
+        apart = sum(min(own) * words_each + PHRASE_COST for own in frequencies)
+        search = self._phrases_at_once if apart > 2 * index.array("stream").size else self._phrases_apart
+        which, documents, counts = search(possible, frequencies)
+        fields = np.array([text.field for text, _ in possible], np.int64)[which]
+        norms = index.array("norms")[fields * index.size + documents]
+        kinds, kind_of = np.unique(fields << 40 | counts.astype(np.int64) << 8 | norms, return_inverse=True)
+        kind_codes = [self._code(kind >> 40, kind >> 8 & 0xFFFFFFFF, kind & 255) for kind in kinds.tolist()]
+        codes = np.array(kind_codes, np.int64)[kind_of]
+        saturation = self.saturation()[codes]
+        ends = np.searchsorted(which, np.arange(len(possible) + 1)).tolist()
+        for (text, _), own, start, end in zip(possible, frequencies, ends, ends[1:], strict=False):
+            if end > start:
+                # Lucene adds the terms' float32 idf in double.
+                idf = np.float32(sum(float(index.idf(text.field, frequency)) for frequency in own))
+                place = self.length + start, self.length + end
+                found[text] = Postings(NO_TERM, *place, True, idf, saturation[start:end].max())
+        self.documents.append(documents)
+        self.codes.append(codes.astype(self.codes[0].dtype))
+        self.length += documents.size
+        return found
 
-    def _list_length(self, number: int) -> int:
-        offsets = self.index.array("offsets")
-        return int(offsets[number + 1] - offsets[number])
+    def _phrases_apart(
+        self, phrases: list[tuple[Text, list[int]]], frequencies: list[list[int]]
+    ) -> tuple[Any, Any, Any]:
+        """Each posting's phrase, passage and frequency, from the passages that have all terms of a phrase."""
+        index = self.index
+        parts: list[tuple[Any, Any, Any]] = []
+        for number, ((text, terms), own) in enumerate(zip(phrases, frequencies, strict=True)):
+            lists = [text.field * index.terms + term for _, term in sorted(set(zip(own, terms, strict=True)))]
+            found, counts = np.empty(min(own), np.uint32), np.empty(min(own), np.uint32)
+            size = kernels.phrase_list(
+                index.array("documents"), index.array("offsets"), index.array("stream"), index.array("stream_ends"),
+                index.array("title_positions"), np.array(lists, np.int64), np.array(terms, np.int32),
+                np.array(text.places, np.int64), text.field == 1, found, counts,
+            )  # fmt: skip
+            parts.append((np.full(size, number), found[:size], counts[:size]))
+        which, documents, frequency = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return which, documents, frequency
+
+    def _phrases_at_once(
+        self, phrases: list[tuple[Text, list[int]]], frequencies: list[list[int]]
+    ) -> tuple[Any, Any, Any]:
+        """The same from one pass over the text of all passages."""
+        index = self.index
+        # A phrase is looked for wherever its rarest term stands, beginning with the next rarest beside it.
+        rare = [sorted(range(len(own)), key=own.__getitem__)[:2] for own in frequencies]
+        key = np.array([terms[one] for (_, terms), (one, _) in zip(phrases, rare, strict=True)], np.int64)
+        order = np.argsort(key, kind="stable")
+        chosen = [(*phrases[i], *rare[i]) for i in order.tolist()]
+        first = np.full(index.terms + 1, -1, np.int32)
+        first[key[order][::-1] + 1] = np.arange(len(phrases), dtype=np.int32)[::-1]
+        which, documents, counts = kernels.phrase_pass(
+            index.array("stream"), index.array("stream_ends"), index.array("title_positions"), first,
+            np.append(key[order], NO_TERM).astype(np.int32),
+            np.array([terms[other] for _, terms, _, other in chosen], np.int32),
+            np.array([text.places[other] - text.places[one] for text, _, one, other in chosen], np.int64),
+            np.array([text.places[one] for text, _, one, _ in chosen], np.int64),
+            np.array([term for _, terms, _, _ in chosen for term in terms], np.int32),
+            np.array([place for text, *_ in chosen for place in text.places], np.int64),
+            np.cumsum([0, *(len(terms) for _, terms, _, _ in chosen)]),
+            np.array([text.field == 1 for text, *_ in chosen]),
+        )  # fmt: skip
+        which = order[which]
+        by_phrase = np.argsort(which, kind="stable")
+        return which[by_phrase], documents[by_phrase], counts[by_phrase]
 
     def _code(self, field: int, frequency: int, norm: int) -> int:
         """A pair's code; a phrase may have a frequency that no single term has: its code is the query's own."""
@@ -234,7 +289,11 @@ def text_of_term(field: str, term: str) -> Text | None:
     if term.isascii() and term.isalnum() and len(term) <= MAX_TOKEN_UNITS:
         term = term.lower()
         return None if term in STOP_WORDS else Text(FIELD_NUMBER[field], (term,))
-    placed = [(place, token) for place, token in enumerate(analyze_terms(term)) if token is not None]
+    if term.isascii() and len(term) <= MAX_TOKEN_UNITS and term.replace(" ", "").isalnum():
+        tokens = [None if word in STOP_WORDS else word for word in term.lower().split()]
+    else:
+        tokens = analyze_terms(term)
+    placed = [(place, token) for place, token in enumerate(tokens) if token is not None]
     if not placed:
         return None
     first = placed[0][0]
@@ -258,3 +317,4 @@ def _add(group: dict[Text, float], text: Text, boost: float) -> None:
 
 
 _EMPTY_DOCUMENTS = np.empty(0, np.uint32)
+PHRASE_COST = 40_000  # what looking for one phrase by itself costs beyond reading text, in words read

@@ -126,7 +126,7 @@ def train_reader(
     config = TrainConfig(base, out_dir, steps, minutes, learning_rate, threads=threads, seed=seed)
     train(gathered, config, dev_rows, show)
     fitted = finish(out_dir, out_dir / "int8", engine, _questions(calibrate or []), threads)
-    a, b = fitted.calibration
+    a, b = fitted
     out.print(f"{out_dir / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
 
 

@@ -43,13 +43,3 @@ def best_span(
         if sums[first] > best.score or (sums[first] == best.score and first < best.first):
             best = PieceSpan(first, first + more, float(sums[first]))
     return best
-
-
-def span_confidence(start: NDArray[np.float32], end: NDArray[np.float32], span: PieceSpan) -> float:
-    """The log of the probability that the answer head gives its best span among all of the text's."""
-    return float(span.score - _log_sum(start) - _log_sum(end))
-
-
-def _log_sum(logits: NDArray[np.float32]) -> float:
-    top = float(logits.max())
-    return top + float(np.log(np.exp(logits - top).sum()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import ctranslate2
 import numpy as np
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from orienteer.data.passage import Passage
 from orienteer.reader.ct2_format import model_files
-from orienteer.reader.decoding import best_span, span_confidence
+from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import PAD, Window, encode
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.folder import SHIPPED, ReaderFiles, dequantise, load_folder, quantise
@@ -27,19 +27,7 @@ _WINDOWS_AT_ONCE = 32
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
 
-# The confidence in a span of a text without words: less than in any span of a real one.
-_NO_TEXT = -20.0
-
 Outputs = tuple[float, NDArray[np.float32], NDArray[np.float32]]  # selection, starts and ends of the text's pieces
-
-
-class Look(NamedTuple):
-    """The selection head's logit, the answer head's log-probability of its best span, and that span."""
-
-    select: float
-    confidence: float
-    start: int
-    end: int
 
 
 class TrainedReader:
@@ -50,7 +38,6 @@ class TrainedReader:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._calibration = files.calibration
-        self._span_weight = float(files.config["reader"].get("span_weight", 0.0))
         tensors = quantise(files.tensors) if compute == "int8" else dequantise(files.tensors)
         ids = self._tokenizer.get_vocab()
         vocabulary = sorted(ids, key=ids.__getitem__)
@@ -85,39 +72,26 @@ class TrainedReader:
         return self.read_many([(question, passages)])[0]
 
     def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
-        return [
-            [self._reading(passage, found) for passage, found in zip(passages, row, strict=True)]
-            for (_, passages), row in zip(batch, self.look(batch), strict=True)
-        ]
-
-    def look(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Look]]:
-        """What the heads say of each passage: of its best window, the first of equals."""
-        looks: list[list[Look]] = [[] for _ in batch]
+        readings: list[list[Reading]] = [[] for _ in batch]
         for places in _chunks(batch):
             pairs = [(batch[q][0], batch[q][1][low:high]) for q, low, high in places]
             encoded = encode(self._tokenizer, pairs)
             outputs = iter(self.run([window for row in encoded for windows in row for window in windows]))
-            for (q, _, _), row in zip(places, encoded, strict=True):
-                for windows in row:
-                    looks[q].append(max((self._look(w, next(outputs)) for w in windows), key=self._logit))
-        return looks
+            for (q, _, _), (_, passages), row in zip(places, pairs, encoded, strict=True):
+                for passage, windows in zip(passages, row, strict=True):
+                    readings[q].append(self._reading(passage, windows, [next(outputs) for _ in windows]))
+        return readings
 
-    def _look(self, window: Window, output: Outputs) -> Look:
-        select, starts, ends = output
-        if not window.offsets:
-            return Look(select, _NO_TEXT, 0, 0)
-        low = window.text_from
-        span = best_span(starts, ends, self._continues[window.ids[low : low + len(window.offsets)]])
-        confidence = span_confidence(starts, ends, span)
-        return Look(select, confidence, window.offsets[span.first][0], window.offsets[span.last][1])
-
-    def _logit(self, look: Look) -> float:
-        return look.select + self._span_weight * look.confidence
-
-    def _reading(self, passage: Passage, look: Look) -> Reading:
-        logit = self._logit(look)
-        score = float(self._calibration(logit))
-        return Reading(score, logit, passage.text[look.start : look.end], look.start, look.end)
+    def _reading(self, passage: Passage, windows: Sequence[Window], outputs: Sequence[Outputs]) -> Reading:
+        """A passage's score and answer are those of its best window; the first of equals."""
+        best = max(range(len(windows)), key=lambda i: (outputs[i][0], -i))
+        window, (logit, starts, ends) = windows[best], outputs[best]
+        begin = end = 0
+        if window.offsets:
+            low = window.text_from
+            span = best_span(starts, ends, self._continues[window.ids[low : low + len(window.offsets)]])
+            begin, end = window.offsets[span.first][0], window.offsets[span.last][1]
+        return Reading(float(self._calibration(logit)), logit, passage.text[begin:end], begin, end)
 
     def run(self, windows: Sequence[Window]) -> list[Outputs]:
         """The model's outputs for windows, in their order; read in batches of like length."""

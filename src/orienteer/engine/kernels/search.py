@@ -323,3 +323,59 @@ def phrase_list(
             frequencies[count] = frequency
             count += 1
     return count
+
+
+@kernel
+def phrase_pass(
+    stream, stream_ends, title_positions, first, rarest, beside, distance, before, terms, places, ends, in_title
+):
+    """`phrase_list` for many phrases in one pass over all passages: phrase, passage, frequency, passages ascending.
+
+    Phrases come by their rarest term: rarest int32 [phrases + 1]; first int32 [terms + 1]: at a term's number + 1 the
+    first phrase that has it for its rarest, or -1. `beside` is another term of the phrase and `distance` how far from
+    the rarest it stands, `before` how far the rarest is from the phrase's start. terms, places: all phrases one after
+    another, cut by `ends` int64 [phrases + 1].
+    """
+    room = 1024
+    which = np.empty(room, np.int64)
+    documents = np.empty(room, np.uint32)
+    frequencies = np.empty(room, np.uint32)
+    last = np.full(beside.size, -1, np.int64)  # each phrase's latest posting
+    count = 0
+    begin = np.int64(0)
+    titles_only = np.all(in_title)
+    for document in range(stream_ends.size):
+        end = stream_ends[document]
+        title_end = begin + title_positions[document]
+        for at in range(begin, title_end if titles_only else end):
+            term = stream[at]
+            phrase = np.int64(first[term + 1])
+            if phrase < 0:
+                continue
+            while rarest[phrase] == term:
+                other = at + distance[phrase]
+                if begin <= other < end and stream[other] == beside[phrase]:
+                    start = at - before[phrase]
+                    here = start >= begin
+                    here &= start + places[ends[phrase + 1] - 1] < (title_end if in_title[phrase] else end)
+                    i = ends[phrase]
+                    while here and i < ends[phrase + 1]:
+                        here = stream[start + places[i]] == terms[i]
+                        i += 1
+                    if here:
+                        if last[phrase] >= 0 and documents[last[phrase]] == document:
+                            frequencies[last[phrase]] += 1
+                        else:
+                            if count == room:
+                                room *= 2
+                                which = np.concatenate((which, np.empty_like(which)))
+                                documents = np.concatenate((documents, np.empty_like(documents)))
+                                frequencies = np.concatenate((frequencies, np.empty_like(frequencies)))
+                            which[count] = phrase
+                            documents[count] = document
+                            frequencies[count] = 1
+                            last[phrase] = count
+                            count += 1
+                phrase += 1
+        begin = end
+    return which[:count], documents[:count], frequencies[:count]

@@ -1,0 +1,1 @@
+"""Commands that `cli` mounts, a module a room; nothing heavy is imported before a command runs."""

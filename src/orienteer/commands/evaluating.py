@@ -1,0 +1,64 @@
+"""`evaluate`: agents over questions, judged, on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from orienteer.evaluation.progress import Progress as Done
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def evaluate(
+    index: Annotated[Path, typer.Option(help="folder of the index")],
+    questions: Annotated[Path, typer.Option(help="file of questions with answers")],
+    agents: Annotated[str, typer.Option(help="names, comma between; `orienteer agents` lists them")],
+    out_dir: Annotated[Path, typer.Option("--out", help="folder for metrics.json, report.md, runs, sessions, figures")],
+    reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
+    train: Annotated[Path | None, typer.Option(help="training questions, for results by answer overlap")] = None,
+    limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
+    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    figures: Annotated[bool, typer.Option(help="draw the figures (extra: eval)")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="print metrics.json")] = False,
+) -> None:
+    """Play every agent on every question and write the paper's tables; a killed run goes on where it stopped.
+
+    orienteer evaluate --index my-index --questions dev.jsonl --agents bm25,bm25+ps --out results/dev
+    """
+    from orienteer.data import read_questions
+    from orienteer.engine import open_index
+    from orienteer.evaluation import evaluate as run
+    from orienteer.reader import CachedReader, TrainedReader
+    from orienteer.session import Settings
+
+    names = [name.strip() for name in agents.split(",") if name.strip()]
+    asked = list(islice(read_questions(questions), limit))
+    training = list(read_questions(train)) if train is not None else None
+    engine, trained = open_index(index), CachedReader(TrainedReader.from_pretrained(reader))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("evaluating", total=len(asked) * len(names), left="")
+
+        def show(done: Done) -> None:
+            left = "" if done.seconds_left is None else f"{done.seconds_left / 60:.0f} min left"
+            bar.update(task, description=done.agent, completed=done.done, total=done.total, left=left)
+
+        result = run(
+            engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
+            training=training, figures=figures, command=f"orienteer evaluate --agents {agents} --steps {steps}",
+            progress=show,
+        )  # fmt: skip
+    if as_json:
+        sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
+    else:
+        out.print(f"{len(asked)} questions × {len(names)} agents: {out_dir / 'report.md'}")

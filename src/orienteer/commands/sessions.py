@@ -1,0 +1,74 @@
+"""`ask`, `agents`, `show`: sessions on the command line. Rooms are imported when a command runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from orienteer.data.passage import Question
+from orienteer.errors import OrienteerError
+
+out = Console(highlight=False)
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="the question, in plain words")],
+    index: Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")] = None,
+    agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = "prf-answer",
+    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
+) -> None:
+    """Let an agent search: each step, what it changed, the best passages, the answer, the cost.
+
+    orienteer ask 'who wrote war and peace' --index my-index
+    """
+    from orienteer.agents import make_agent
+    from orienteer.bundled import bundled_engine
+    from orienteer.engine import open_index
+    from orienteer.reader import TrainedReader
+    from orienteer.session import Environment, Settings, record, run_sessions, to_line
+    from orienteer.session.layout import lay_out
+
+    trained = TrainedReader.from_pretrained(reader)
+    engine = open_index(index) if index is not None else bundled_engine()
+    entry = make_agent(agent, engine, Settings(steps=steps))
+    environment = Environment(engine, trained, entry.settings)
+    run = run_sessions(environment, entry.agent, [Question("ask", question)])
+    kept = record(run.sessions[0], environment, entry.name)
+    if as_json:
+        sys.stdout.write(to_line(kept).decode())
+        return
+    for line in lay_out(kept, seconds=run.seconds):
+        out.print(line, soft_wrap=True)
+
+
+def agents() -> None:
+    """Every agent by name, and what it needs."""
+    from orienteer.agents.registry import FAMILIES
+
+    table = Table("name", "what it does", "needs", box=None)
+    for family in FAMILIES:
+        table.add_row(str(family.names), family.about, family.needs)
+    out.print(table)
+
+
+def show(
+    sessions: Annotated[Path, typer.Argument(help="file of recorded sessions, JSONL", show_default=False)],
+    session_id: Annotated[str, typer.Option("--id", help="id of the question; none: the first session")] = "",
+) -> None:
+    """A recorded session, step by step."""
+    from orienteer.session import read_records
+    from orienteer.session.layout import lay_out
+
+    for kept in read_records(sessions):
+        if not session_id or kept.question.id == session_id:
+            for line in lay_out(kept, every_step=True):
+                out.print(line, soft_wrap=True)
+            return
+    raise OrienteerError(f"{sessions} holds no session of question {session_id!r}; `grep` its ids, or leave out --id")
