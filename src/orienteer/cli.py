@@ -29,16 +29,17 @@ from orienteer.commands.evaluating import evaluate
 from orienteer.commands.sessions import agents, ask, show
 from orienteer.errors import DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
 from orienteer.query import parse
+from orienteer.reader.commands import bench_reader, read, train_reader
 
 if TYPE_CHECKING:
     from orienteer.data import Passage
     from orienteer.engine import EmbeddedEngine
 
 app = typer.Typer(help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True)
+train = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
 bench = typer.Typer(help="Measure Orienteer beside its peers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
-for command in (ask, agents, show, evaluate):
-    app.command()(command)
+app.add_typer(train, name="train")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -373,6 +374,12 @@ def _compiling() -> Iterator[None]:
     if not is_warm() and err.is_terminal:
         err.print("[dim]compiling the engine for this machine, once (about half a minute) …[/]")
     yield
+
+
+for command in (read, ask, agents, show, evaluate):
+    app.command()(command)
+train.command("reader")(train_reader)
+bench.command("reader")(bench_reader)
 
 
 def main() -> None:

@@ -79,8 +79,7 @@ class MissingExtraError(OrienteerError):
 
     def __init__(self, package: str, extra: str):
         super().__init__(
-            f"this needs the package {package!r}, which is not installed; "
-            f"run: pip install 'orienteer[{extra}]'"
+            f"this needs the package {package!r}, which is not installed; run: pip install 'orienteer[{extra}]'"
         )
 
 

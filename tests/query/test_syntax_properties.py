@@ -58,9 +58,7 @@ def test_an_escape_is_undone_by_dropping_each_backslash_that_escapes(text: str) 
 
 
 @given(QUERIES, REFINEMENTS)
-def test_a_refined_query_is_written_as_the_query_and_then_the_refinement(
-    query: Query, refinement: Refinement
-) -> None:
+def test_a_refined_query_is_written_as_the_query_and_then_the_refinement(query: Query, refinement: Refinement) -> None:
     assert str(query.refine(refinement)) == f"{query} {refinement}".lstrip(" ")
 
 
