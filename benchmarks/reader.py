@@ -1,6 +1,6 @@
 """Every figure of the reader in one run: answers, ranks, probabilities, what int8 costs and gains.
 
-    python benchmarks/reader.py --index INDEX --data ../shared/data --out docs/reader-measures.json
+    python benchmarks/reader.py --index INDEX --data ../shared/data --out measures.json
 
 Reading dominates: `--sample` limits the questions of each set, `--deep` those whose BM25 top 100 is read, `--titles`
 those read again without titles. What was used is in the file.
