@@ -58,7 +58,8 @@ def test_200_kills_and_300_corruptions() -> None:
 
 
 def test_20_000_hostile_queries_are_answered_or_refused_in_time() -> None:
-    result = outcome("fuzz_queries.py", "--count", "20000")
+    # Four times the 50 ms that `orienteer bench fuzz` allows: a shared machine must not make this test fail by chance.
+    result = outcome("fuzz_queries.py", "--count", "20000", "--limit", "0.2")
     assert result["failures"] == []
     assert result["strings"] == 20_000
     assert len(result["kinds"]) == 11
