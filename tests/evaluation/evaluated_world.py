@@ -1,6 +1,6 @@
 """Forty questions, agents with good and bad luck, and what an evaluation of them leaves on the disk.
 
-As a program: evaluates into a folder and is killed, without warning, after so many milliseconds.
+As a program: evaluates into a folder and is killed, without warning, after so many batches of the reader.
 """
 
 from __future__ import annotations
@@ -45,23 +45,24 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if not name.startswith("costs/")}
 
 
-class SlowReader(LexicalReader):
-    """Takes its time, so that a kill falls into the work."""
+class DoomedReader(LexicalReader):
+    """Is killed a moment after its n-th batch: at whatever the evaluation does by then."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self._left = batches
 
     def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
-        time.sleep(0.004)
+        self._left -= 1
+        if self._left == 0:
+            threading.Timer(0.001, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        elif self._left < 0:
+            time.sleep(0.002)  # the end may not come before the kill
         return super().read_many(batch)
 
 
-def main(out: Path, milliseconds: int) -> None:
-    def kill() -> None:
-        while not (out / "sessions").exists():
-            time.sleep(0.001)
-        time.sleep(milliseconds / 1000)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=kill, daemon=True).start()
-    run(ReferenceEngine(PASSAGES), out, reader=SlowReader())
+def main(out: Path, batches: int) -> None:
+    run(ReferenceEngine(PASSAGES), out, reader=DoomedReader(batches))
 
 
 if __name__ == "__main__":

@@ -85,12 +85,12 @@ def test_stopped_again_and_again_it_comes_to_the_same_end(
     assert tree(tmp_path) == whole
 
 
-@pytest.mark.parametrize("milliseconds", np.random.default_rng(4).integers([0, 100, 300], [50, 200, 500]).tolist())
+@pytest.mark.parametrize("batches", np.random.default_rng(4).integers([1, 8, 15], [7, 14, 21]).tolist())
 def test_killed_at_random_and_taken_up_again_it_gives_the_same_files(
-    engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes], milliseconds: int
+    engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes], batches: int
 ) -> None:
     path = os.pathsep.join([str(HERE), str(HERE.parent / "session")])
-    command = [sys.executable, str(HERE / "evaluated_world.py"), str(tmp_path), str(milliseconds)]
+    command = [sys.executable, str(HERE / "evaluated_world.py"), str(tmp_path), str(batches)]
     killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert "metrics.json" not in tree(tmp_path)
