@@ -50,6 +50,12 @@ class Clause(NamedTuple):
     def weight(self) -> np.float32:
         return np.float32(self.boost) * self.postings.idf
 
+    @property
+    def most(self) -> float:
+        """The highest score a posting of the clause can have."""
+        weight = self.weight
+        return float(weight - weight / self.postings.highest)
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +134,8 @@ class EmbeddedEngine:
         self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int = 5
     ) -> list[HitLists]:
         """`refine` for many sessions at once, one a thread."""
-        return self._in_threads(lambda at: self.refine(queries[at], refinements[at], k), len(queries))
+        states = list(zip(queries, refinements, strict=True))
+        return self._in_threads(lambda at: self.refine(*states[at], k), len(states))
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         return [self.index.passage(self._number(passage_id)) for passage_id in ids]
@@ -179,7 +180,7 @@ class EmbeddedEngine:
             return Hits(self.index, np.empty(0, np.int64), np.empty(0, np.float32))
         numbers, scores = np.empty(k, np.int64), np.empty(k, np.float32)
         arrays = query.lists.arrays()
-        should = Rows.of(sorted(query.should, key=_most, reverse=True))
+        should = Rows.of(sorted(query.should, key=lambda clause: clause.most, reverse=True))
         must_not = Rows.of(query.must_not)
         excluded = must_not.start, must_not.end, must_not.extra
         optional = should.start, should.end, should.extra, should.weight, should.most
@@ -192,11 +193,6 @@ class EmbeddedEngine:
             rows = query.lists.rows(should)
             count = kernels.search_any(*arrays, *windows, *optional, rows, *excluded, numbers, scores)
         return Hits(self.index, numbers[:count], scores[:count])
-
-
-def _most(clause: Any) -> float:
-    weight = clause.weight
-    return float(weight - weight / clause.postings.highest)
 
 
 def open_index(path: Path | str, *, threads: int | None = None) -> EmbeddedEngine:

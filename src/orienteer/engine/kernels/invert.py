@@ -15,7 +15,7 @@ def count_documents(stream, ends, title_positions, frequencies, last, lengths, t
     """Add each list's document frequency, each passage's field lengths, each field's passages and terms.
 
     frequencies int64 [2 * terms]; last int32 [2 * terms], all -1; lengths int64 [2, passages];
-    totals int64 [2, 3]: passages with the field, terms in it, highest term frequency is filled by `fill_lists`.
+    totals int64 [2, 2]: passages that have the field, terms in it.
     """
     terms = frequencies.size // 2
     begin = 0
