@@ -78,7 +78,7 @@ def test_a_reading_does_not_depend_on_what_is_read_beside_it(tiny_reader: Traine
     for (question, passages), readings in zip(batch, together, strict=True):
         for passage, reading in zip(passages, readings, strict=True):
             [alone] = tiny_reader.read(question, [passage])
-            assert reading.logit == pytest.approx(alone.logit, abs=1e-4)
+            assert reading == alone
 
 
 def test_windows_cover_every_piece_of_a_long_text_and_overlap():
@@ -103,7 +103,7 @@ def test_a_long_passage_scores_as_its_best_window(tiny_reader: TrainedReader):
 def test_int8_stays_near_float32(tiny_folder: Path):
     exact = TrainedReader.from_pretrained(tiny_folder, "float32", threads=1).read(QUESTION, [PARIS])[0]
     small = TrainedReader.from_pretrained(tiny_folder, "int8", threads=1).read(QUESTION, [PARIS])[0]
-    assert small.logit == pytest.approx(exact.logit, abs=0.3)
+    assert small.logit == pytest.approx(exact.logit, abs=0.6)
 
 
 def test_the_fingerprint_names_weights_and_precision(tmp_path: Path, tiny_folder: Path):

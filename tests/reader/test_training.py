@@ -192,3 +192,31 @@ def test_the_span_loss_counts_all_occurrences_of_an_answer_together():
     other = (example.window.text_from, example.window.text_from)
     twice = span_loss(flat, flat, [replace(example, spans=(*example.spans, other))]).item()
     assert twice == pytest.approx(once - math.log(2), rel=1e-5)
+
+
+def test_a_student_keeps_the_layers_it_was_given_and_nears_its_teacher(base: Path, tmp_path: Path):
+    train(rows(), config(base, tmp_path / "teacher", steps=100, learning_rate=3e-3, freeze_embeddings=False))
+    teacher, seen = str(tmp_path / "teacher"), []
+    settings = {"layers": (1,), "teacher": teacher, "steps": 60, "learning_rate": 3e-3, "show_seconds": 0.0}
+    run = config(base, tmp_path / "student", **settings, freeze_layers=0)
+    train(rows(), run, show=lambda progress: seen.append(progress.losses["teacher"]))
+    assert sum(seen[-10:]) < 0.9 * sum(seen[:10])
+    student = ReaderModel.from_pretrained(tmp_path / "student")
+    assert len(student.encoder.encoder.layer) == 1
+    assert TrainedReader.from_pretrained(tmp_path / "student", threads=1).read("what is paris", []) == []
+
+
+def test_a_layer_the_encoder_does_not_have_is_an_error(base: Path, tmp_path: Path):
+    with pytest.raises(TrainingError, match="the encoder has 2"):
+        train(rows(), config(base, tmp_path, layers=(0, 5)))
+
+
+def test_the_selection_head_begins_with_the_likeness_of_question_and_passage(base: Path):
+    model = ReaderModel.from_pretrained(base).eval()
+    ids = torch.tensor([[2, 5, 6, 3, 5, 6, 3]])
+    types = torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        states = model.encoder(input_ids=ids, token_type_ids=types).last_hidden_state[0]
+        likeness = torch.cosine_similarity(states[:4].mean(0), states[4:].mean(0), 0)
+        select, _, _ = model(ids, types, torch.ones_like(ids))
+    assert select.item() == pytest.approx(20 * likeness.item() - 17, abs=1e-3)

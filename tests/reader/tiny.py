@@ -46,7 +46,7 @@ def tiny_tensors(seed: int = 0) -> Tensors:
         "encoder.embeddings.token_type_embeddings.weight": (2, width),
         "encoder.embeddings.LayerNorm.weight": (width,),
         "encoder.embeddings.LayerNorm.bias": (width,),
-        "select.weight": (1, width),
+        "select.weight": (1, 2 * width),
         "select.bias": (1,),
         "span.weight": (2, width),
         "span.bias": (2,),

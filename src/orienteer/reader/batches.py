@@ -29,9 +29,9 @@ class StreamConfig:
     pool: int = 512  # sequences sorted by length together
     max_pieces: int = 192
     short_pieces: int = 112  # of the windows of `short` of the pools: an answer's neighbourhood teaches most of it
-    short: float = 0.6
+    short: float = 0.75
     blank_titles: float = 0.5  # of positives and negatives alike
-    retrieved: float = 0.4  # of positives come from search where the question has such passages
+    retrieved: float = 0.5  # of positives come from search where the question has such passages
     shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh by their rows
     seed: int = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from orienteer.data import Passage
 from orienteer.errors import MissingExtraError
 from orienteer.reader.encoding import Window, encode
 from orienteer.reader.folder import SHIPPED, load_folder
-from orienteer.reader.runtime import TrainedReader, length_groups
+from orienteer.reader.runtime import TrainedReader
 
 Pairs = Sequence[tuple[str, Sequence[Passage]]]
 _Run = Callable[[list[Window]], object]
@@ -67,3 +67,15 @@ def _torch(folder: Path, threads: int) -> _Run:
             return model(*tensors_of([w.ids for w in windows], [w.question_size for w in windows]))
 
     return run
+
+
+def length_groups(windows: Sequence[Window]) -> Iterator[list[int]]:
+    """Places of windows, shortest first, in groups that padding hardly swells and caches can hold."""
+    group: list[int] = []
+    for i in sorted(range(len(windows)), key=lambda i: len(windows[i].ids)):
+        if group and (len(group) == 32 or (len(group) + 1) * len(windows[i].ids) > 2048):
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group

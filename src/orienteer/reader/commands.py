@@ -92,6 +92,8 @@ def train_reader(
     base: Annotated[str, typer.Option("--base", "--from", help="a BERT or a reader: folder, hub name, shipped")] = (
         "shipped"
     ),
+    teacher: Annotated[str, typer.Option(help="a reader whose outputs a student learns; becomes its base too")] = "",
+    layers: Annotated[str, typer.Option(help="layers of the base a student keeps, such as 0,2,5")] = "",
     minutes: Annotated[float, typer.Option(help="of training in all, kills included")] = 0.0,
     steps: Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")] = 0,
     learning_rate: float = 2e-4,
@@ -123,7 +125,22 @@ def train_reader(
             f"step {progress.step}  {progress.part_done:.1%}  {shown}  {progress.examples_per_second:.1f} passages/s"
         )
 
-    config = TrainConfig(base, out_dir, steps, minutes, learning_rate, threads=threads, seed=seed)
+    try:
+        kept = tuple(int(number) for number in layers.split(",")) if layers else ()
+    except ValueError:
+        raise OrienteerError(f"--layers {layers!r}: expected numbers with commas between, such as 0,2,5") from None
+    config = TrainConfig(
+        teacher or base,
+        out_dir,
+        steps,
+        minutes,
+        learning_rate,
+        layers=kept,
+        teacher=teacher,
+        freeze_layers=0 if teacher else 1,  # a student's lowest layers have others above them now
+        threads=threads,
+        seed=seed,
+    )
     train(gathered, config, dev_rows, show)
     fitted = finish(out_dir, out_dir / "int8", engine, _questions(calibrate or []), threads)
     a, b = fitted

@@ -12,8 +12,6 @@ from tokenizers import Tokenizer
 from orienteer.data.passage import Passage
 from orienteer.reader.errors import ModelCorruptError
 
-PAD = 0  # what stands there is masked, so any id will do
-
 MAX_PIECES = 256  # of a window, its special tokens included
 OVERLAP = 64  # wordpieces that one window of a long text shares with the next
 MAX_QUESTION = 64

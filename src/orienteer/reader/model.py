@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 from transformers import BertConfig, BertModel
 
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
+from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.reader.folder import CONFIG, SHIPPED, TOKENIZER, dequantise, load_folder, save_folder
+
+# The likeness of question and passage before training, as a logit: what a cosine of 1 is worth, and none.
+_LIKENESS, _NO_LIKENESS = 20.0, -17.0
 
 
 class ReaderModel(nn.Module):
-    """DPR's reader: does this passage hold the answer, and where does the answer start and end."""
+    """DPR's reader: does this passage hold the answer, and where does the answer start and end.
+
+    Selection looks at [CLS] and at the likeness of question and passage, coordinate by coordinate: a sentence encoder
+    begins with a good idea of likeness, which [CLS] alone would have to learn anew.
+    """
 
     def __init__(self, encoder: BertModel) -> None:
         super().__init__()
         self.encoder = encoder
         width = encoder.config.hidden_size
-        self.select = nn.Linear(width, 1)
+        self.select = nn.Linear(2 * width, 1)
         self.span = nn.Linear(width, 2)
-        for head in (self.select, self.span):
-            nn.init.normal_(head.weight, std=0.02)
-            nn.init.zeros_(head.bias)
+        nn.init.normal_(self.span.weight, std=0.02)
+        nn.init.zeros_(self.span.bias)
+        nn.init.zeros_(self.select.weight[:, :width])
+        nn.init.constant_(self.select.weight[:, width:], _LIKENESS)
+        nn.init.constant_(self.select.bias, _NO_LIKENESS)
 
     def forward(self, ids: Tensor, types: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """ids, types, mask: int64 [B, L]. Gives select [B], start [B, L], end [B, L], all logits."""
         states = self.encoder(input_ids=ids, token_type_ids=types, attention_mask=mask).last_hidden_state
         start, end = self.span(states).unbind(-1)  # [B, L] each
-        return self.select(states[:, 0]).squeeze(-1), start, end
+        question, passage = (_direction(states, part) for part in (mask - types, types))
+        features = torch.cat([states[:, 0], question * passage], 1)  # [B, 2 · width]
+        return self.select(features).squeeze(-1), start, end
+
+    def keep_layers(self, layers: Sequence[int]) -> None:
+        """Leaves only these layers of the encoder, in their order: where a student starts."""
+        all_layers = self.encoder.encoder.layer
+        if not layers or not all(0 <= number < len(all_layers) for number in layers):
+            raise TrainingError(f"layers {list(layers)}: the encoder has {len(all_layers)}, counted from 0")
+        self.encoder.encoder.layer = nn.ModuleList([all_layers[number] for number in layers])
+        self.encoder.config.num_hidden_layers = len(layers)
 
     def save_pretrained(self, folder: Path, tokenizer: Tokenizer, **notes: Any) -> None:
         """A reader's folder with float32 weights."""
@@ -62,6 +83,11 @@ class ReaderModel(nn.Module):
         except RuntimeError as error:
             raise ModelCorruptError(f"{folder}: not a reader's weights ({error}); train it again") from None
         return model
+
+
+def _direction(states: Tensor, part: Tensor) -> Tensor:
+    """The unit vector of the mean state of a part of each row: states [B, L, width], part [B, L] of 0 and 1."""
+    return normalize((states * part.unsqueeze(-1)).sum(1), dim=1)
 
 
 def reader_folder(name: str | Path) -> Path | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,16 +16,13 @@ from tokenizers import Tokenizer
 from orienteer.data.passage import Passage
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.decoding import best_span
-from orienteer.reader.encoding import PAD, Window, encode
+from orienteer.reader.encoding import Window, encode
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.folder import SHIPPED, ReaderFiles, dequantise, load_folder, quantise
 from orienteer.reader.protocol import Reading
 
 Compute = Literal["int8", "float32"]
 
-# Enough rows to keep the matrix products busy; more only spills out of the caches.
-_PIECES_AT_ONCE = 2048
-_WINDOWS_AT_ONCE = 32
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
 
@@ -38,6 +37,7 @@ class TrainedReader:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._calibration = files.calibration
+        self._threads = threads or len(os.sched_getaffinity(0))
         tensors = quantise(files.tensors) if compute == "int8" else dequantise(files.tensors)
         ids = self._tokenizer.get_vocab()
         vocabulary = sorted(ids, key=ids.__getitem__)
@@ -47,21 +47,22 @@ class TrainedReader:
                 "reader",
                 device="cpu",
                 compute_type=compute,
-                inter_threads=1,
-                intra_threads=threads,
+                inter_threads=self._threads,
+                intra_threads=1,
                 files=model_files(files.config, tensors, vocabulary),
             )
-            self._heads = np.concatenate([tensors["select.weight"], tensors["span.weight"]]).T  # [width, 3]
-            self._biases = np.concatenate([tensors["select.bias"], tensors["span.bias"]])
+            self._select, self._select_bias = tensors["select.weight"][0], tensors["select.bias"][0]  # [2 · width]
+            self._span, self._span_bias = tensors["span.weight"].T, tensors["span.bias"]  # [width, 2]
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a reader: {error!r}; train it again") from None
+        self._workers = ThreadPoolExecutor(self._threads, "reader") if self._threads > 1 else None
         self._fingerprint = f"{files.fingerprint}-{compute}"
 
     @classmethod
     def from_pretrained(
         cls, folder: str | Path | None = None, compute: Compute = "int8", threads: int = 0
     ) -> TrainedReader:
-        """`threads` = 0 takes what CTranslate2 thinks right for the machine."""
+        """`threads` = 0 takes one for each core this process may use."""
         return cls(load_folder(Path(folder) if folder else SHIPPED), compute, threads)
 
     @property
@@ -94,28 +95,34 @@ class TrainedReader:
         return Reading(float(self._calibration(logit)), logit, passage.text[begin:end], begin, end)
 
     def run(self, windows: Sequence[Window]) -> list[Outputs]:
-        """The model's outputs for windows, in their order; read in batches of like length."""
+        """The model's outputs for windows, in their order.
+
+        Each window goes through the encoder alone, one core each: nothing is padded, and a reading does not depend on
+        what is read beside it, where a batch's shape would change the order of its sums.
+        """
+        # Longest first, so that no core ends up alone with a long one.
+        order = sorted(range(len(windows)), key=lambda i: -len(windows[i].ids))
+        mapped = self._workers.map if self._workers else map
         outputs: list[Any] = [None] * len(windows)
-        for group in length_groups(windows):
-            states = self._encode([windows[i] for i in group])  # [B, L, width]
-            logits = states @ self._heads + self._biases  # [B, L, 3]: selection, start, end
-            for row, i in enumerate(group):
-                low = windows[i].text_from
-                text = logits[row, low : low + len(windows[i].offsets)]
-                outputs[i] = (float(logits[row, 0, 0]), text[:, 1], text[:, 2])
+        for i, output in zip(order, mapped(self._outputs, [windows[i] for i in order]), strict=True):
+            outputs[i] = output
         return outputs
 
-    def _encode(self, windows: Sequence[Window]) -> NDArray[np.float32]:
-        size = max(len(window.ids) for window in windows)
-        ids = np.full((len(windows), size), PAD, np.int32)
-        types = np.zeros((len(windows), size), np.int32)
-        for row, window in enumerate(windows):
-            ids[row, : len(window.ids)] = window.ids
-            types[row, window.question_size :] = 1
-        lengths = np.array([len(window.ids) for window in windows], np.int32)
+    def _outputs(self, window: Window) -> Outputs:
+        types = [0] * window.question_size + [1] * (len(window.ids) - window.question_size)
         view = ctranslate2.StorageView.from_array
-        result = self._encoder.forward_batch(view(ids), view(lengths), token_type_ids=types.tolist())
-        return np.array(result.last_hidden_state)
+        ids, size = view(np.array([window.ids], np.int32)), view(np.array([len(window.ids)], np.int32))
+        result = self._encoder.forward_batch(ids, size, token_type_ids=[types])
+        states = np.array(result.last_hidden_state)[0]  # [L, width]
+        spans = states[window.text_from : window.text_from + len(window.offsets)] @ self._span + self._span_bias
+        return self._selection(states, window), spans[:, 0], spans[:, 1]
+
+    def _selection(self, states: NDArray[np.float32], window: Window) -> float:
+        """The selection head on the states [L, width] of one window, as `ReaderModel.forward` has it."""
+        question = states[: window.question_size].sum(0)
+        passage = states[window.question_size : len(window.ids)].sum(0)
+        likeness = question * passage / (np.linalg.norm(question) * np.linalg.norm(passage))
+        return float(np.concatenate([states[0], likeness]) @ self._select + self._select_bias)
 
 
 def _chunks(batch: Sequence[tuple[str, Sequence[Passage]]]) -> Iterator[list[tuple[int, int, int]]]:
@@ -134,15 +141,3 @@ def _chunks(batch: Sequence[tuple[str, Sequence[Passage]]]) -> Iterator[list[tup
                 chunk, room = [], _PASSAGES_AT_ONCE
     if chunk:
         yield chunk
-
-
-def length_groups(windows: Sequence[Window]) -> Iterator[list[int]]:
-    """Places of windows, shortest first, in groups that padding hardly swells."""
-    group: list[int] = []
-    for i in sorted(range(len(windows)), key=lambda i: len(windows[i].ids)):
-        if group and (len(group) == _WINDOWS_AT_ONCE or (len(group) + 1) * len(windows[i].ids) > _PIECES_AT_ONCE):
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group

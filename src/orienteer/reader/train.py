@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -36,13 +36,18 @@ from orienteer.reader.model import ReaderModel, load_tokenizer, tensors_of
 # SQuAD-like questions teach spans, Natural Questions teach selection. Gold passages of `nq_restored` are special
 # (see the data's README), so retrieved ones stand beside them.
 SHARES: Mapping[str, Share] = {
-    "squad_train_part": Share(0.24, 0.35),
-    "squad_train_part2": Share(0.15, 0.35),
-    "squadshifts_new_wiki": Share(0.14, 0.35),
-    "nq_restored": Share(0.28, 1.2),
-    "nq_dpr_dev": Share(0.19, 1.3),
-    "reading": Share(0.0, 0.0),
+    "squad_train_part": Share(0.20, 0.5),
+    "squad_train_part2": Share(0.11, 0.5),
+    "squadshifts_new_wiki": Share(0.11, 0.5),
+    "reading": Share(0.14, 0.0),
+    "nq_restored": Share(0.20, 2.0),
+    "nq_dpr_dev": Share(0.14, 2.5),
+    "triviaqa_dev": Share(0.07, 1.5),
+    "webquestions": Share(0.03, 1.5),
 }
+
+
+Outputs = tuple[Tensor, Tensor, Tensor]  # select [B], start [B, L], end [B, L]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,15 @@ class TrainConfig:
     warmup: float = 0.04  # of the schedule
     weight_decay: float = 0.01
     clip: float = 1.0
-    select_weight: float = 2.0
+    select_weight: float = 1.5
     rank_weight: float = 1.0
+    layers: tuple[int, ...] = ()  # of the base that are kept, counted from 0; none named: all
+    teacher: str = ""  # a reader's folder, whose outputs the student also learns
+    teacher_weight: float = 1.0
     part: int = 4  # sequences a thread takes at once
     threads: int = 2
     freeze_embeddings: bool = True
-    freeze_layers: int = 0  # from below: each saves a ninth of a step of a six-layer encoder
+    freeze_layers: int = 1  # from below: each saves a ninth of a step of a six-layer encoder
     checkpoint_minutes: float = 3.0
     dev_minutes: float = 12.0
     show_seconds: float = 30.0
@@ -92,6 +100,9 @@ def train(
     torch.set_num_threads(1)  # the threads of a step are ours, see above
     tokenizer = load_tokenizer(config.base)
     model = ReaderModel.from_pretrained(config.base)
+    if config.layers:
+        model.keep_layers(config.layers)
+    teacher = ReaderModel.from_pretrained(config.teacher).eval() if config.teacher else None
     if config.freeze_embeddings:
         model.encoder.embeddings.requires_grad_(False)
     for layer in model.encoder.encoder.layer[: config.freeze_layers]:
@@ -102,7 +113,7 @@ def train(
     stream = batches(rows, tokenizer, replace(config.stream, seed=config.seed))
     parameters = [p for p in model.parameters() if p.requires_grad]
     began = saved = shown = tried = time.monotonic()
-    seen, shown_step, sums = 0, step, dict.fromkeys(("span", "select", "rank"), 0.0)
+    seen, shown_step, sums = 0, step, dict.fromkeys(("span", "select", "rank", "teacher"), 0.0)
 
     with ThreadPoolExecutor(config.threads, initializer=torch.set_num_threads, initargs=(1,)) as workers:
         model.train()
@@ -113,9 +124,9 @@ def train(
             for group in optimiser.param_groups:
                 group["lr"] = config.learning_rate * schedule(done, config.warmup)
 
-            counts = _counts(batch)
+            counts = _Counts.of(batch)
             parts = list(cut_whole(groups_of(batch), config.part))
-            works = [workers.submit(_gradients, model, parameters, part, counts, config) for part in parts]
+            works = [workers.submit(_gradients, model, teacher, parameters, part, counts, config) for part in parts]
             for number, work in enumerate(works):
                 gradients, losses = work.result()
                 for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -165,29 +176,44 @@ def _groups(model: ReaderModel, weight_decay: float) -> list[dict[str, object]]:
     ]
 
 
-def _counts(batch: Sequence[Example]) -> tuple[int, int, int]:
+class _Counts(NamedTuple):
     """How many examples of a batch each loss counts, so that the parts' losses add up to means."""
-    return max(1, sum(bool(e.spans) for e in batch)), max(1, sum(e.selects for e in batch)), len(groups_of(batch))
+
+    spans: int
+    selects: int
+    groups: int
+    examples: int
+
+    @classmethod
+    def of(cls, batch: Sequence[Example]) -> _Counts:
+        spans, selects = sum(bool(e.spans) for e in batch), sum(e.selects for e in batch)
+        return cls(max(1, spans), max(1, selects), len(groups_of(batch)), len(batch))
 
 
 def _gradients(
     model: ReaderModel,
+    teacher: ReaderModel | None,
     parameters: Sequence[torch.nn.Parameter],
     part: Sequence[Example],
-    counts: tuple[int, int, int],
+    counts: _Counts,
     config: TrainConfig,
 ) -> tuple[list[Tensor], dict[str, float]]:
     ids, types, mask = tensors_of([e.window.ids for e in part], [e.window.question_size for e in part])
     select, start, end = model(ids, types, mask)
-    span = span_loss(start, end, part) / counts[0]
+    span = span_loss(start, end, part) / counts.spans
     chosen = torch.tensor([e.selects for e in part], dtype=torch.float32)
     truth = torch.tensor([bool(e.spans) for e in part], dtype=torch.float32)
-    selection = binary_cross_entropy_with_logits(select, truth, chosen, reduction="sum") / counts[1]
-    rank = rank_loss(select, part) / counts[2]
-    loss = span + config.select_weight * selection + config.rank_weight * rank
+    selection = binary_cross_entropy_with_logits(select, truth, chosen, reduction="sum") / counts.selects
+    rank = rank_loss(select, part) / counts.groups
+    taught = select.sum() * 0.0
+    if teacher is not None:
+        with torch.no_grad():
+            outputs = teacher(ids, types, mask)
+        taught = teacher_loss((select, start, end), outputs, part) / counts.examples
+    loss = span + config.select_weight * selection + config.rank_weight * rank + config.teacher_weight * taught
     found = torch.autograd.grad(loss, parameters, allow_unused=True)
     gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
-    return gradients, {"span": span.item(), "select": selection.item(), "rank": rank.item()}
+    return gradients, {"span": span.item(), "select": selection.item(), "rank": rank.item(), "teacher": taught.item()}
 
 
 def span_loss(start: Tensor, end: Tensor, part: Sequence[Example]) -> Tensor:
@@ -216,6 +242,20 @@ def rank_loss(select: Tensor, part: Sequence[Example]) -> Tensor:
         held = [i for i in places if part[i].spans]
         if held and len(held) < len(places):
             total = total + torch.logsumexp(select[places], 0) - torch.logsumexp(select[held], 0)
+    return total
+
+
+def teacher_loss(outputs: Outputs, teacher: Outputs, part: Sequence[Example]) -> Tensor:
+    """Cross-entropy with the teacher's probabilities, of holding the answer and of each place in the text; a sum."""
+    select, start, end = outputs
+    total = binary_cross_entropy_with_logits(select, teacher[0].sigmoid(), reduction="sum")
+    for row, example in enumerate(part):
+        low = example.window.text_from
+        high = low + len(example.window.offsets)
+        if example.spans:
+            for ours, theirs in ((start, teacher[1]), (end, teacher[2])):
+                wanted = torch.softmax(theirs[row, low:high], 0)
+                total = total - (wanted * torch.log_softmax(ours[row, low:high], 0)).sum()
     return total
 
 
