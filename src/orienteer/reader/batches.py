@@ -32,7 +32,7 @@ class StreamConfig:
     short: float = 0.75
     blank_titles: float = 0.5  # of positives and negatives alike
     retrieved: float = 0.5  # of positives come from search where the question has such passages
-    shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh by their rows
+    shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh as their part of the rows
     seed: int = 0
 
 
@@ -95,7 +95,7 @@ def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.
         by_source[row.source].append(row)
     if not by_source:
         raise TrainingError("no training rows; mine some first, or give another file")
-    shares = {s: config.shares.get(s, Share(float(len(found)), 1.0)) for s, found in by_source.items()}
+    shares = {s: config.shares.get(s, Share(len(found) / len(rows), 1.0)) for s, found in by_source.items()}
     names, weights = list(shares), [share.weight for share in shares.values()]
     orders = {name: _endless(by_source[name], generator) for name in names}
     for group in count():

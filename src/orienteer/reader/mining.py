@@ -49,8 +49,8 @@ class TrainingRow:
 class MiningConfig:
     depth: int = 200  # the paper draws from the BM25 top 200
     top: int = 20  # half of the draws come from here, where the reader will be used
-    draws: int = 12  # passages looked at for each question
-    negatives: int = 6  # kept at most
+    draws: int = 40  # passages looked at for each question
+    negatives: int = 8  # kept at most, the best ranked
     retrieved: int = 3  # kept at most, the best ranked
     seed: int = 0
     batch: int = 256

@@ -44,6 +44,8 @@ SHARES: Mapping[str, Share] = {
     "nq_dpr_dev": Share(0.14, 2.5),
     "triviaqa_dev": Share(0.07, 1.5),
     "webquestions": Share(0.03, 1.5),
+    # Questions of two steps: no passage that search finds answers them alone.
+    **dict.fromkeys(("hotpotqa_dev", "hybridqa_dev", "ottqa_dev"), Share(0.0, 0.0)),
 }
 
 
