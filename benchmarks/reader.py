@@ -20,7 +20,9 @@ from orienteer.data import Question, read_questions
 from orienteer.engine import Engine, open_index
 from orienteer.reader import TrainedReader
 from orienteer.reader.bench import bench_speed
+from orienteer.reader.cache import CachedReader, ReadingFile
 from orienteer.reader.judging import gold_measures, judge
+from orienteer.reader.protocol import Reader
 from orienteer.reader.ranking import bm25_passages
 
 
@@ -29,7 +31,7 @@ def questions(data: Path, name: str, sample: int) -> list[Question]:
     return found[:sample] if sample else found
 
 
-def gold(reader: TrainedReader, engine: Engine, asked: list[Question]) -> dict[str, float]:
+def gold(reader: Reader, engine: Engine, asked: list[Question]) -> dict[str, float]:
     passages = engine.passages([q.passage_id for q in asked if q.passage_id])
     return {name: round(value, 2) for name, value in gold_measures(reader, asked, passages).items()}
 
@@ -43,13 +45,15 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=0, help="questions of each set, 0: all")
     parser.add_argument("--deep", type=int, default=0, help="questions whose top 100 is read")
     parser.add_argument("--titles", type=int, default=100)
+    parser.add_argument("--cache", type=Path, help="a file of readings, so that a run goes on where one was killed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--parts", default="gold,rank,float32,speed")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
 
     engine = open_index(arguments.index)
-    reader = TrainedReader.from_pretrained(arguments.reader, threads=arguments.threads)
+    kept = ReadingFile(arguments.cache) if arguments.cache else None
+    reader = CachedReader(TrainedReader.from_pretrained(arguments.reader, threads=arguments.threads), 200_000, kept)
     parts = arguments.parts.split(",")
     result: dict[str, Any] = {
         "_run": {
@@ -81,8 +85,11 @@ def main() -> None:
     if arguments.deep:
         note("dev, BM25 top 100", judge(reader, engine, sets["dev"][: arguments.deep], 100, titles=0))
     if "float32" in parts and arguments.float32:
-        exact = TrainedReader.from_pretrained(arguments.float32, "float32", arguments.threads)
+        exact = CachedReader(TrainedReader.from_pretrained(arguments.float32, "float32", arguments.threads), 0, kept)
         note("float32, gold passage", {name: gold(exact, engine, asked) for name, asked in sets.items()})
+        some = sets["dev"][:150]
+        note("150 of dev, BM25 top 20, int8", judge(reader, engine, some, 20, titles=0))
+        note("150 of dev, BM25 top 20, float32", judge(exact, engine, some, 20, titles=0))
     note("seconds", round(time.perf_counter() - began))
 
 

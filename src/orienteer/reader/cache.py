@@ -20,6 +20,7 @@ from orienteer.reader.protocol import Reader, Reading
 # A reading without its answer, which the passage gives back: score, logit, start, end.
 _Stored = tuple[float, float, int, int]
 _ROW = struct.Struct("<ddII")
+_QUESTIONS_AT_ONCE = 64
 _KEYS_AT_ONCE = 500  # SQLite takes at most 999 values in one statement in its older builds
 
 
@@ -111,10 +112,12 @@ class CachedReader:
                 fresh.append((question, list(new.values())))
                 asked.append(list(new))
                 waiting.update(new)
-        if fresh:
+        # Not all at once: what is read is kept, should the rest be interrupted.
+        for at in range(0, len(fresh), _QUESTIONS_AT_ONCE):
+            some = slice(at, at + _QUESTIONS_AT_ONCE)
             found = {
                 key: (reading.score, reading.logit, reading.start, reading.end)
-                for row, readings in zip(asked, self._reader.read_many(fresh), strict=True)
+                for row, readings in zip(asked[some], self._reader.read_many(fresh[some]), strict=True)
                 for key, reading in zip(row, readings, strict=True)
             }
             self._remember(found)
