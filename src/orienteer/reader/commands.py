@@ -88,7 +88,9 @@ def train_reader(
     ] = None,
     rows: Annotated[list[Path] | None, typer.Option(help="files of mined rows, instead of --questions")] = None,
     dev: Annotated[Path | None, typer.Option(help="questions to judge progress on")] = None,
-    calibrate: Annotated[list[Path] | None, typer.Option(help="questions that PS is fitted on")] = None,
+    calibrate: Annotated[
+        list[Path] | None, typer.Option(help="questions that PS is fitted on, 300 of each file")
+    ] = None,
     base: Annotated[str, typer.Option("--base", "--from", help="a BERT or a reader: folder, hub name, shipped")] = (
         "shipped"
     ),
@@ -142,7 +144,8 @@ def train_reader(
         seed=seed,
     )
     train(gathered, config, dev_rows, show)
-    fitted = finish(out_dir, out_dir / "int8", engine, _questions(calibrate or []), threads)
+    fitting = [q for path in calibrate or [] for q in _spread(_questions([path]), 300)]
+    fitted = finish(out_dir, out_dir / "int8", engine, fitting, threads)
     a, b = fitted
     out.print(f"{out_dir / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
 
@@ -189,3 +192,8 @@ def _questions(paths: list[Path]) -> list[Question]:
     if paths and not found:
         raise OrienteerError(f"{paths[0]}: no questions in it")
     return found
+
+
+def _spread(questions: list[Question], count: int) -> list[Question]:
+    """At most `count` of the questions, at equal distances: a file may be sorted by source."""
+    return questions[:: max(1, -(-len(questions) // count))]
