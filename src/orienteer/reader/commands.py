@@ -41,11 +41,11 @@ def read(
 
     orienteer read 'who wrote war and peace' --index my-index
     """
-    from orienteer.engine import open_index
+    from orienteer.engine.opening import open_engine
     from orienteer.reader.ranking import read_ranked
     from orienteer.reader.runtime import TrainedReader
 
-    engine = open_index(index)
+    engine = open_engine(index)
     ranked = read_ranked(question, engine, TrainedReader.from_pretrained(reader, threads=threads), depth)[:k]
     if as_json:
         rows = [
@@ -112,11 +112,11 @@ def train_reader(
         from orienteer.reader.train import Progress, TrainConfig, train
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
-    from orienteer.engine import open_index
+    from orienteer.engine.opening import open_engine
     from orienteer.reader.finishing import finish
     from orienteer.reader.training_rows import gather_rows
 
-    engine = open_index(index) if index else None
+    engine = open_engine(index) if index else None
     gathered = gather_rows(out_dir, engine, questions or [], reading or [], rows or [], seed)
     dev_rows = gather_rows(out_dir / "dev", engine, [dev], [], [], seed)[:300] if dev else []
 
@@ -164,13 +164,13 @@ def bench_reader(
 
     orienteer bench reader --index my-index --questions dev.jsonl.xz
     """
-    from orienteer.engine import open_index
+    from orienteer.engine.opening import open_engine
     from orienteer.reader.bench import bench_speed
     from orienteer.reader.judging import judge
     from orienteer.reader.ranking import bm25_passages
     from orienteer.reader.runtime import TrainedReader
 
-    engine: Engine = open_index(index)
+    engine: Engine = open_engine(index)
     asked = _questions([questions])
     asked = asked[:sample] if sample else asked
     result: dict[str, object] = {}

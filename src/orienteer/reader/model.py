@@ -59,6 +59,7 @@ class ReaderModel(nn.Module):
         """A reader's folder with float32 weights."""
         tensors = {name: tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
         config = self.encoder.config.to_dict()
+        config.pop("_name_or_path", None)  # a folder of this machine's
         save_folder(folder, config, tensors, tokenizer.to_str(), **notes)
 
     @classmethod

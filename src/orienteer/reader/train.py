@@ -157,8 +157,9 @@ def train(
                 _save(config, model, optimiser, step, spent + now - began)
                 saved = now
 
-    _save(config, model, optimiser, step, spent + time.monotonic() - began)
-    model.save_pretrained(config.out, tokenizer, base=config.base, steps=step, seconds=round(spent))
+    spent += time.monotonic() - began
+    _save(config, model, optimiser, step, spent)
+    model.save_pretrained(config.out, tokenizer, base=Path(config.base).name, steps=step, seconds=round(spent))
     model.eval()
     return model
 
