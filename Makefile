@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all bench lint clean
+.PHONY: help install demo test test-all test-opensearch bench lint clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -22,14 +22,24 @@ help:  ## this list
 
 install: $(BASE)  ## .venv with orienteer and the tools for work on it
 
-demo: $(BASE)  ## search the bundled corpus with operators (Q='…' for your own query)
-	$(BIN)/orienteer demo $(if $(Q),'$(Q)')
+# Q reaches the command through the environment, as it is: a question may have quotes of its own.
+demo: export ORIENTEER_Q := $(value Q)
+demo: $(BASE)  ## an agent asks the bundled corpus (Q='…' for your own question)
+	$(BIN)/orienteer demo -- "$$ORIENTEER_Q"
 
 test: $(BASE)  ## the tests that take a minute or so
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
 
 test-all: $(EXTRAS)  ## all tests, with Lucene (LUCENE_JAR=…) and tantivy
 	ORIENTEER_LUCENE_JAR='$(LUCENE_JAR)' $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
+
+# Needs Docker, and is no part of test-all: it downloads and starts real services.
+test-opensearch: $(EXTRAS)  ## the tests of OpenSearch and Elasticsearch against real ones in Docker
+	$(PIP) -e '.[opensearch]'
+	docker compose -f docker/compose.opensearch.yml up -d --wait
+	ORIENTEER_TEST_SERVICES='http://localhost:9200 http://localhost:9202 http://localhost:9201' \
+	    $(BIN)/python -m pytest tests/engine/opensearch/test_opensearch_server.py $(PYTEST_ARGS); \
+	    status=$$?; docker compose -f docker/compose.opensearch.yml down -v; exit $$status
 
 bench: $(EXTRAS) $(INDEX)  ## speed beside Lucene (LUCENE_JAR=…) and tantivy
 	$(BIN)/orienteer bench refinements --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)
@@ -59,7 +69,7 @@ $(BASE): pyproject.toml constraints.txt
 	@touch $@
 
 $(EXTRAS): $(BASE)
-	$(PIP) -e '.[dev,lucene,tantivy]'
+	$(PIP) -e '.[dev,lucene,opensearch,ray,tantivy]'
 	@touch $@
 
 $(INDEX): | $(BASE)

@@ -25,7 +25,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from orienteer.commands.dense import dense_run, embed
 from orienteer.commands.evaluating import evaluate
+from orienteer.commands.pointer import train_pointer
+from orienteer.commands.remote import doctor, index_to
+from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
 from orienteer.errors import DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
 from orienteer.query import parse
@@ -33,7 +37,7 @@ from orienteer.reader.commands import bench_reader, read, train_reader
 
 if TYPE_CHECKING:
     from orienteer.data import Passage
-    from orienteer.engine import EmbeddedEngine
+    from orienteer.engine import Engine
 
 app = typer.Typer(help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True)
 train = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
@@ -44,7 +48,7 @@ app.add_typer(train, name="train")
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-IndexDir = Annotated[Path, typer.Argument(help="folder of the index", show_default=False)]
+IndexDir = Annotated[Path, typer.Argument(help="folder of the index, or https://host:9200/index", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, one object a line")]
 Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
 
@@ -56,6 +60,10 @@ def index(
         typer.Argument(help="JSONL (.gz .xz .zst), TSV, SQuAD JSON, a BEIR folder, a folder of .txt/.md"),
     ] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="folder of the index", show_default=False)] = None,
+    to: Annotated[
+        str | None, typer.Option(help="an index of OpenSearch or Elasticsearch instead: https://host:9200/index")
+    ] = None,
+    shards: Annotated[int, typer.Option(help="shards of a new index of --to", min=1, max=1024)] = 1,
     add: Annotated[bool, typer.Option("--add", help="add the passages to the index at --out")] = False,
     delete: Annotated[
         Path | None, typer.Option(help="file of passage ids, one a line, to delete from the index at --out")
@@ -73,6 +81,10 @@ def index(
     """
     from orienteer.engine.store import read_manifest
 
+    if to is not None:
+        if not passages or out_dir is not None or add or verify or delete is not None:
+            raise OrienteerError("--to URL loads files of passages; it goes with none of --out --add --delete --verify")
+        return index_to(passages, to, shards=shards, skip_bad=skip_bad, as_json=as_json)
     if out_dir is None:
         raise OrienteerError("name the folder of the index: --out DIR")
     if verify:
@@ -157,6 +169,8 @@ def search(
     if (query is None) == (queries is None):
         raise OrienteerError("give one query, or a file of them with --queries FILE")
     engine = _open(index, threads)
+    if explain and not hasattr(engine, "explain"):
+        raise OrienteerError("--explain needs an index in one folder; shards and services do not tell shares")
     if queries is not None:
         return _search_file(engine, queries, k)
     assert query is not None
@@ -181,7 +195,7 @@ def search(
     return None
 
 
-def _search_file(engine: EmbeddedEngine, file: Path, k: int) -> None:
+def _search_file(engine: Engine, file: Path, k: int) -> None:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -227,9 +241,11 @@ def _share_table(reason: Any) -> Table:
 
 @app.command()
 def demo(
-    question: Annotated[str, typer.Argument(help="a query in Lucene syntax")] = "",
+    question: Annotated[
+        str, typer.Argument(help="a question in plain words; none: one of ours, then all of them")
+    ] = "",
 ) -> None:
-    """Search a small bundled corpus, plainly and then with operators."""
+    """Let an agent ask a small bundled corpus."""
     from orienteer.demo import run_demo
 
     with _compiling():
@@ -324,10 +340,10 @@ def _benchmark(name: str) -> Any:
     return import_module(name)
 
 
-def _open(path: Path, threads: int) -> EmbeddedEngine:
-    from orienteer.engine import open_index
+def _open(address: Path, threads: int) -> Any:
+    from orienteer.engine.opening import open_engine
 
-    return open_index(path, threads=threads)
+    return open_engine(address, threads=threads)
 
 
 def _read_ids(file: Path) -> list[str]:
@@ -376,9 +392,10 @@ def _compiling() -> Iterator[None]:
     yield
 
 
-for command in (read, ask, agents, show, evaluate):
+for command in (read, ask, agents, show, evaluate, embed, dense_run, serve, mcp, doctor):
     app.command()(command)
 train.command("reader")(train_reader)
+train.command("pointer")(train_pointer)
 bench.command("reader")(bench_reader)
 
 

@@ -1,19 +1,33 @@
-"""The demo: one question to the bundled corpus, refined step by step with operators."""
+"""The demo: an agent asks the bundled corpus. One session to look at, then all questions, in one line.
+
+The session shown is chosen by rule: the first of the training questions whose own five passages do not hold the
+answer, while the first passage in the end gives it. Where no reader is shipped, a tour of the operators instead.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape as plain
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from orienteer.bundled import bundled_engine
+from orienteer.bundled import bundled_engine, bundled_questions
+from orienteer.data.passage import Question
 from orienteer.query import Query, Refinement, parse
 
 if TYPE_CHECKING:
-    from orienteer.engine import EmbeddedEngine
+    from orienteer.engine import Engine
+    from orienteer.reader import Reader
+    from orienteer.session import Environment, Seconds, Seen, Session
 
-QUESTION = "which pupil suggested the name of the very first martian rover"
+AGENT = "prf-answer"
+STEPS = 5  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute or two
+_TOGETHER = 16  # sessions in lock-step; the one to show is found in the first batches
+
+TOUR = "which pupil suggested the name of the very first martian rover"
 REFINEMENTS = (
     Refinement("+", "title", "rover"),
     Refinement("-", "title", "curiosity"),
@@ -21,17 +35,119 @@ REFINEMENTS = (
 )
 
 
-def run_demo(out: Console, query: str = "") -> None:
-    """Ask the bundled corpus; without a query, a tour of the operators."""
+def run_demo(out: Console, question: str = "") -> None:
+    """Ask the bundled corpus: the given question, or one in which a refinement helped and then all of them."""
+    from orienteer.reader import TrainedReader
+    from orienteer.reader.errors import ModelMissingError
+
     engine = bundled_engine()
-    asked = parse(query) if query else Query(QUESTION)
-    _show(out, engine, asked)
+    try:
+        reader = TrainedReader.from_pretrained()
+    except ModelMissingError:
+        return _tour(out, engine, question)
+    return play_demo(out, engine, reader, [Question("demo", question)] if question.strip() else None)
+
+
+def play_demo(out: Console, engine: Engine, reader: Reader, asked: Sequence[Question] | None = None) -> None:
+    """Sessions of the default agent; without questions the bundled ones."""
+    from orienteer.agents import make_agent
+    from orienteer.session import Settings, play
+
+    entry = make_agent(AGENT, engine, Settings(steps=STEPS))
+    environment = entry.environment(engine, reader)
+    if asked is not None:
+        for [session] in play(environment, entry.agent, asked, together=1):
+            _show_session(out, environment, session, environment.seconds)
+        return
+    training = bundled_questions("train")
+    questions = [*training, *bundled_questions("test")]
+    sessions: list[Session] = []
+    shown = False
+    batches = play(environment, entry.agent, questions, together=_TOGETHER)
+    for batch in _with_progress(out, batches, len(questions)):
+        sessions += batch
+        if not shown and (helped := first_helped(sessions[: len(training)])):
+            _show_session(out, environment, helped)
+            shown = True
+    if not shown:
+        _show_session(out, environment, max(sessions[: len(training)], key=lambda each: each.reward or 0.0))
+    first, last = (Outcome.mean(each) for each in zip(*map(outcomes, sessions), strict=True))
+    out.print()
+    out.print(
+        f"[bold]All {len(sessions):,} bundled questions[/], bm25+ps → {AGENT} ({STEPS} refinements): "
+        f"right answer first [bold]{first.exact:.1%} → {last.exact:.1%}[/], "
+        f"answer in the best five {first.found:.1%} → {last.found:.1%}, "
+        f"score {first.score:.3f} → {last.score:.3f}; "
+        f"passages read {first.read:.1f} → {last.read:.1f} a question, {environment.seconds.total:.0f} s",
+        soft_wrap=True,
+    )
+
+
+def first_helped(sessions: Iterable[Session]) -> Session | None:
+    """The first session that found the answer where the question's own five passages did not hold it."""
+    for session in sessions:
+        before, after = outcomes(session)
+        if not before.found and after.exact:
+            return session
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Best passages judged: the first gives the right answer, any holds it, S; and how many were read. Or means."""
+
+    exact: float
+    found: float
+    score: float
+    read: float
+
+    @classmethod
+    def mean(cls, many: Sequence[Outcome]) -> Outcome:
+        columns = ([getattr(each, name) for each in many] for name in ("exact", "found", "score", "read"))
+        return cls(*(sum(column) / len(column) for column in columns))
+
+
+def outcomes(session: Session) -> tuple[Outcome, Outcome]:
+    """After the question itself, which is bm25+ps on the same passages, and at the end."""
+    if not session.steps:
+        return Outcome(0, 0, 0, 0), Outcome(0, 0, 0, 0)
+    seen = {each.passage.id: each for each in session.seen}
+    first = session.steps[0]
+    before = _outcome([seen[id] for id in first.best], first.score.total if first.score else 0.0, len(first.hits))
+    return before, _outcome(session.best, session.score.total if session.score else 0.0, session.passages_read)
+
+
+def _outcome(best: Sequence[Seen], score: float, read: int) -> Outcome:
+    return Outcome(bool(best and best[0].exact), any(each.relevant for each in best), score, read)
+
+
+def _show_session(out: Console, environment: Environment, session: Session, seconds: Seconds | None = None) -> None:
+    from orienteer.session import record
+    from orienteer.session.layout import lay_out
+
+    for line in lay_out(record(session, environment, AGENT), seconds=seconds):
+        out.print(line, soft_wrap=True)
+
+
+def _with_progress(out: Console, batches: Iterator[list[Session]], total: int) -> Iterator[list[Session]]:
+    columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TextColumn("questions"), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("reading", total=total)
+        for batch in batches:
+            yield batch
+            bar.advance(task, len(batch))
+
+
+def _tour(out: Console, engine: Engine, query: str) -> None:
+    """The operators, one after the other; or one query in Lucene's syntax."""
+    asked = parse(query) if query else Query(TOUR)
+    _show_hits(out, engine, asked)
     for refinement in () if query else REFINEMENTS:
         asked = asked.refine(refinement)
-        _show(out, engine, asked)
+        _show_hits(out, engine, asked)
 
 
-def _show(out: Console, engine: EmbeddedEngine, query: Query) -> None:
+def _show_hits(out: Console, engine: Engine, query: Query) -> None:
     clauses = " ".join(f"[bold yellow]{plain(str(refinement))}[/]" for refinement in query.refinements)
     out.print(f"\n[bold]{plain(query.question)}[/] {clauses}", soft_wrap=True)
     hits = list(engine.search(query, 3))

@@ -36,7 +36,7 @@ def evaluate(
     orienteer evaluate --index my-index --questions dev.jsonl --agents bm25,bm25+ps --out results/dev
     """
     from orienteer.data import read_questions
-    from orienteer.engine import open_index
+    from orienteer.engine.opening import open_engine
     from orienteer.evaluation import evaluate as run
     from orienteer.reader import CachedReader, TrainedReader
     from orienteer.session import Settings
@@ -44,7 +44,7 @@ def evaluate(
     names = [name.strip() for name in agents.split(",") if name.strip()]
     asked = list(islice(read_questions(questions), limit))
     training = list(read_questions(train)) if train is not None else None
-    engine, trained = open_index(index), CachedReader(TrainedReader.from_pretrained(reader))
+    engine, trained = open_engine(index), CachedReader(TrainedReader.from_pretrained(reader))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("evaluating", total=len(asked) * len(names), left="")

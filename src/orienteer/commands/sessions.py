@@ -30,15 +30,15 @@ def ask(
     """
     from orienteer.agents import make_agent
     from orienteer.bundled import bundled_engine
-    from orienteer.engine import open_index
+    from orienteer.engine.opening import open_engine
     from orienteer.reader import TrainedReader
-    from orienteer.session import Environment, Settings, record, run_sessions, to_line
+    from orienteer.session import Settings, record, run_sessions, to_line
     from orienteer.session.layout import lay_out
 
     trained = TrainedReader.from_pretrained(reader)
-    engine = open_index(index) if index is not None else bundled_engine()
+    engine = open_engine(index) if index is not None else bundled_engine()
     entry = make_agent(agent, engine, Settings(steps=steps))
-    environment = Environment(engine, trained, entry.settings)
+    environment = entry.environment(engine, trained)
     run = run_sessions(environment, entry.agent, [Question("ask", question)])
     kept = record(run.sessions[0], environment, entry.name)
     if as_json:

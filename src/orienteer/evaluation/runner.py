@@ -125,7 +125,7 @@ class _Work:
     out: Path
 
     def environment(self, entry: Entry) -> Environment:
-        return Environment(self.engine, self.reader, entry.settings)
+        return entry.environment(self.engine, self.reader)
 
 
 def _prepare(

@@ -41,7 +41,10 @@ class PlayedWith:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """As `Step`, with the query as Lucene writes it."""
+    """As `Step`, with the query as Lucene writes it.
+
+    `notes` is JSON about the step that nothing here reads: who took it, an agent's search tree.
+    """
 
     action: Refinement | Undo | None
     query: str
@@ -50,6 +53,7 @@ class RecordedStep:
     entered: tuple[str, ...]
     left: tuple[str, ...]
     score: Score | None
+    notes: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,11 @@ class Record:
     def answer(self) -> str:
         """The reader's answer from the best passage."""
         return (self.passages[self.best[0]].answer or "") if self.best else ""
+
+    def _repr_html_(self) -> str:
+        from orienteer.session.notebook import record_html
+
+        return record_html(self)
 
 
 def fingerprint(part: Engine | Reader) -> str:
@@ -146,6 +155,8 @@ def _step_row(step: RecordedStep) -> dict[str, Any]:
     }  # fmt: skip
     if step.score is not None:
         row["score"] = [step.score.ndcg, step.score.ndcem, step.score.ps, step.score.total]
+    if step.notes:
+        row["notes"] = dict(step.notes)
     return row
 
 
@@ -193,6 +204,7 @@ def _step(row: Mapping[str, Any]) -> RecordedStep:
         tuple(Hit(str(id), float(score)) for id, score in row["hits"]),
         tuple(row["best"]), tuple(row["entered"]), tuple(row["left"]),
         Score(*map(float, row["score"])) if "score" in row else None,
+        dict(row["notes"]) if row.get("notes") else None,
     )  # fmt: skip
 
 

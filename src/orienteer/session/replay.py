@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.session.environment import Environment, ended
@@ -19,7 +21,10 @@ def replay(recorded: Record, engine: Engine, reader: Reader) -> Record:
         if step.action is None or session.ended:
             raise ReplayError(_where(recorded, len(session.steps), "the session has ended here", "a further step"))
         [session] = environment.take([session], [step.action])
-    return record(_as_it_ended(session, recorded), environment, played.agent)
+    again = record(_as_it_ended(session, recorded), environment, played.agent)
+    # What was noted beside a step is no outcome of it, so it is carried over.
+    notes = {number: step.notes for number, step in enumerate(recorded.steps)}
+    return replace(again, steps=tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps)))
 
 
 def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:

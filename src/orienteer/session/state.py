@@ -108,6 +108,11 @@ class Session:
         """The reader's answer from the best passage; empty where nothing was found."""
         return self.best[0].reading.answer if self.best else ""
 
+    def _repr_html_(self) -> str:
+        from orienteer.session.notebook import session_html
+
+        return session_html(self)
+
 
 def best_of(seen: Iterable[Seen], order: Order = "ps", k: int = K) -> tuple[Seen, ...]:
     """The best k of all distinct passages seen: by PS, or as first seen; ties as first seen."""

@@ -1,0 +1,175 @@
+"""The workbench under load: many clients at one time, each with a session streamed to it, again and again.
+
+    python benchmarks/serve.py --clients 200 --seconds 120          # lost sessions, p50 and p99 of a step, memory
+    python benchmarks/serve.py --compare 1,32 --seconds 30          # sessions a second, by number of clients
+
+The bundled corpus, 5 steps. A step's time is what the client waits between two events of its stream. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+STEPS = 5
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the clients saw."""
+
+    whole: int = 0
+    lost: list[str] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)  # MB of the server, once a second
+
+
+async def ask(port: int, question: str, agent: str, seen: Seen) -> None:
+    """One session over its own connection, in bare HTTP: the client must not cost more than the server."""
+    body = json.dumps({"question": question, "agent": agent, "steps": STEPS, "deadline": 600}).encode()
+    head = (
+        f"POST /api/sessions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\naccept: text/event-stream\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    last, ended = time.monotonic(), False
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
+        writer.write(head.encode() + body)
+        async for line in reader:
+            if line.startswith(b"event: step"):
+                now = time.monotonic()
+                seen.steps.append(now - last)
+                last = now
+            ended = ended or line.startswith(b"event: end")
+        writer.close()
+    except OSError as error:
+        seen.lost.append(str(error))
+        return
+    if ended:
+        seen.whole += 1
+    else:
+        seen.lost.append("the stream broke off")
+
+
+async def load(port: int, pid: int, questions: Sequence[str], clients: int, seconds: float, agent: str) -> Seen:
+    """So many clients, each asking the next question as soon as its last is answered."""
+    seen, numbers = Seen(), count()
+    until = time.monotonic() + seconds
+
+    async def client() -> None:
+        while time.monotonic() < until:
+            number = next(numbers)
+            # After all questions were asked once, a word more makes them new to the reader's cache.
+            again = f" {number // len(questions)}" if number >= len(questions) else ""
+            await ask(port, questions[number % len(questions)] + again, agent, seen)
+
+    async def watch() -> None:
+        while True:
+            seen.memory.append(memory(pid))
+            await asyncio.sleep(1)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(client() for _ in range(clients)))
+    watching.cancel()
+    return seen
+
+
+def told(seen: Seen, clients: int, seconds: float, port: int) -> dict[str, Any]:
+    cuts = quantiles(seen.steps, n=100) if len(seen.steps) > 1 else [0.0] * 99
+    p50, p99 = median(seen.steps or [0.0]), cuts[98]
+    calm = seen.memory[len(seen.memory) // 4 :]
+    return {
+        "clients": clients, "seconds": round(seconds, 1), "sessions": seen.whole, "lost": len(seen.lost),
+        "sessions_per_second": round(seen.whole / seconds, 2), "steps": len(seen.steps),
+        "step_p50": round(p50, 3), "step_p99": round(p99, 3), "p99_over_p50": round(p99 / p50, 2) if p50 else None,
+        "memory_mb_start": round(seen.memory[0]), "memory_mb_quarter": round(calm[0]), "memory_mb_end": round(calm[-1]),
+        "mean_batch": mean_batch(port),
+    }  # fmt: skip
+
+
+def mean_batch(port: int) -> float:
+    """Moves of sessions in one batch, over the server's life."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    total, batches = (
+        float(re.search(rf'orienteer_batch_size_{name}{{work="moves"}} (\S+)', text)[1])  # type: ignore[index]
+        for name in ("sum", "count")
+    )
+    return round(total / max(1.0, batches), 2)
+
+
+def memory(pid: int) -> float:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+@contextmanager
+def serving(reader: str | None) -> Iterator[tuple[int, int]]:
+    """A workbench of its own: its port and its process."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("orienteer")
+    with tempfile.TemporaryDirectory() as saved:
+        command = [str(program), "serve", "--port", str(port), "--sessions", saved, "--deadline", "600"]
+        log = subprocess.DEVNULL
+        process = subprocess.Popen([*command, *(["--reader", reader] if reader else [])], stderr=log)
+        try:
+            while process.poll() is None:
+                try:
+                    with urlopen(f"http://127.0.0.1:{port}/ready"):
+                        break
+                except (URLError, OSError):
+                    time.sleep(0.2)
+            else:
+                sys.exit("the server did not start; run `orienteer serve` to see why")
+            yield port, process.pid
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def run(clients: Sequence[int], seconds: float, reader: str | None, agent: str = "prf-answer") -> list[dict[str, Any]]:
+    """One row for each number of clients; every row has a server of its own, so that no cache is warm."""
+    from orienteer.bundled import bundled_questions
+
+    questions = [each.question for split in ("train", "test") for each in bundled_questions(split)]  # type: ignore[arg-type]
+    rows = []
+    for number in clients:
+        with serving(reader) as (port, pid):
+            started = time.monotonic()
+            seen = asyncio.run(load(port, pid, questions, number, seconds, agent))
+            rows.append(told(seen, number, time.monotonic() - started, port))
+    return rows
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--clients", type=int, default=200)
+    options.add_argument("--compare", help="numbers of clients to compare, as 1,32")
+    options.add_argument("--seconds", type=float, default=120.0)
+    options.add_argument("--reader", help="folder of a reader; none: the shipped one")
+    options.add_argument("--agent", default="prf-answer")
+    given = options.parse_args()
+    clients = [int(each) for each in given.compare.split(",")] if given.compare else [given.clients]
+    for row in run(clients, given.seconds, given.reader, given.agent):
+        print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Agents of dense retrieval: one search by vectors, and one by BM25 and vectors together.
+
+Where they look, in this order: the folder of `dense=DIR`, with embeddings or runs in it; embeddings in the folder that
+the variable ORIENTEER_EMBEDDINGS names; stored runs in the folder of ORIENTEER_RUNS, `results/runs` without it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orienteer.agents.baselines import NoRefinement
+from orienteer.agents.family import Checkpoint, CheckpointMissingError, Entry, Family, Wanted
+from orienteer.engine.protocol import Engine
+from orienteer.session import Settings
+
+if TYPE_CHECKING:
+    from orienteer.dense import Retriever
+
+EMBEDDINGS_VARIABLE, RUNS_VARIABLE = "ORIENTEER_EMBEDDINGS", "ORIENTEER_RUNS"
+RUNS = Path("results/runs")
+_HYBRID_HITS = 100  # 50 by BM25, 50 by vectors
+
+
+def _dense(wanted: Wanted) -> Entry:
+    return _entry(wanted, replace(wanted.settings, steps=0, order="engine"))
+
+
+def _dense_ps(wanted: Wanted) -> Entry:
+    return _entry(wanted, replace(wanted.settings, steps=0))
+
+
+def _hybrid_ps(wanted: Wanted) -> Entry:
+    return _entry(wanted, replace(wanted.settings, steps=0, hits=_HYBRID_HITS))
+
+
+def _entry(wanted: Wanted, settings: Settings) -> Entry:
+    from orienteer.dense import DenseEngine, HybridEngine
+
+    kind = HybridEngine if wanted.found[0].startswith("hybrid") else DenseEngine
+    engine = kind(wanted.engine, find_retriever(wanted.engine, wanted.folder, wanted.name))
+    return Entry(wanted.name, NoRefinement(), settings, engine)
+
+
+def find_retriever(engine: Engine, folder: Path | None = None, name: str = "dense") -> Retriever:
+    """Embeddings or runs for this engine; an error says where it looked."""
+    from orienteer.dense.embeddings import MANIFEST
+    from orienteer.dense.runs import runs_in
+
+    if folder is not None:
+        if (folder / MANIFEST).exists():
+            return _over_embeddings(engine, folder)
+        if runs_in(folder):
+            return _over_runs(engine, folder)
+        raise CheckpointMissingError(
+            f"the agent {name!r}: {folder} holds neither embeddings nor runs; make some with `orienteer embed` "
+            "or `orienteer dense-run`"
+        )
+    if embeddings := os.environ.get(EMBEDDINGS_VARIABLE):
+        return _over_embeddings(engine, Path(embeddings))
+    runs = Path(os.environ.get(RUNS_VARIABLE) or RUNS)
+    if runs_in(runs):
+        return _over_runs(engine, runs)
+    raise CheckpointMissingError(
+        f"the agent {name!r} has neither embeddings nor stored runs: {EMBEDDINGS_VARIABLE} is not set, and {runs} "
+        "holds no runs; make embeddings with `orienteer embed --index DIR --out EMBEDDINGS` and name them: "
+        f"{name.partition('[')[0]}=EMBEDDINGS, or set {EMBEDDINGS_VARIABLE}; for a folder of runs set {RUNS_VARIABLE}"
+    )
+
+
+def _over_embeddings(engine: Engine, folder: Path) -> Retriever:
+    from orienteer.dense import EmbeddingRetriever, Embeddings, EmbeddingsMismatchError, TextEncoder
+    from orienteer.engine.embedded import EmbeddedEngine
+
+    embeddings = Embeddings.open(folder)
+    if not isinstance(engine, EmbeddedEngine):
+        raise EmbeddingsMismatchError(
+            f"{folder} holds the vectors of an embedded index, this engine is a {type(engine).__name__}; "
+            "open the index, or replay runs"
+        )
+    return EmbeddingRetriever(engine.index, embeddings, TextEncoder.from_pretrained())
+
+
+def _over_runs(engine: Engine, folder: Path) -> Retriever:
+    from orienteer.dense import RunRetriever, passages_fingerprint
+    from orienteer.engine.embedded import EmbeddedEngine
+
+    return RunRetriever(folder, passages_fingerprint(engine.index) if isinstance(engine, EmbeddedEngine) else None)
+
+
+_CHECKPOINT = Checkpoint("orienteer embed")
+
+FAMILIES: tuple[Family, ...] = (
+    Family("dense", "the five passages whose vectors are nearest to the question's, in that order",
+           "reader; embeddings or runs", re.compile("dense"), _dense, ("dense",), _CHECKPOINT),
+    Family("dense+ps", "the same five, ordered by the passage scorer",
+           "reader; embeddings or runs", re.compile(r"dense\+ps"), _dense_ps, ("dense+ps",), _CHECKPOINT),
+    Family("hybrid+ps", "the best five by the passage scorer of 50 by BM25 and 50 by their vectors",
+           "reader; embeddings or runs", re.compile(r"hybrid\+ps"), _hybrid_ps, ("hybrid+ps",), _CHECKPOINT),
+)  # fmt: skip

@@ -1,0 +1,187 @@
+"""The ensemble: each agent searches by itself, and the result is the best of all passages that any of them found.
+
+ensemble(pointer|t5-G1)                       the union, ranked by PS
+ensemble(pointer[steps=10]|t5-G1[steps=10])   each with fewer steps
+ensemble@60(pointer|t5-G1)                    each stops once it has read 60 passages
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+
+from orienteer.agents.family import AgentNameError, Entry, Family, Wanted
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine
+from orienteer.session import STOP, Action, Environment, Observation, Seen, Session, Settings, Step, best_of, play
+from orienteer.session.runner import TOGETHER
+from orienteer.session.score import Score, score
+from orienteer.session.state import Ending, changes
+
+Make = Callable[[str, Engine, Settings], Entry]
+
+# The shipped agents, which the bare name joins.
+SHIPPED = ("pointer", "t5")
+
+
+class Ensemble:
+    """Agents that search each by itself (`play`); where a session goes step by step, they take turns (`act`)."""
+
+    def __init__(self, members: Sequence[Entry], budget: int | None = None) -> None:
+        if not members:
+            raise AgentNameError("an ensemble of no agents; name some: ensemble(a|b)")
+        if budget is not None and budget < 1:
+            raise AgentNameError(f"an ensemble whose agents read {budget} passages; expected 1 or more")
+        self.members, self.budget = tuple(members), budget
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        actions: list[Action] = [STOP] * len(observations)
+        for turn, member in enumerate(self.members):
+            places = [i for i, each in enumerate(observations) if each.step % len(self.members) == turn]
+            for place, action in zip(places, member.agent.act([observations[i] for i in places]), strict=True):
+                actions[place] = action
+        return actions
+
+    def play(
+        self, environment: Environment, questions: Iterable[Question], *, together: int = TOGETHER
+    ) -> Iterator[list[Session]]:
+        """Batches of united sessions, in the questions' order.
+
+        `environment` gives engine, reader and judgement; each member plays with its own settings.
+        """
+        waiting = iter(questions)
+        while batch := list(islice(waiting, together)):
+            rows = [self._sessions(environment, member, batch) for member in self.members]
+            yield [unite(sessions, environment.settings) for sessions in zip(*rows, strict=True)]
+
+    def _sessions(self, environment: Environment, member: Entry, batch: Sequence[Question]) -> list[Session]:
+        judged = environment.settings
+        settings = replace(
+            member.settings, lambda1=judged.lambda1, lambda2=judged.lambda2, relevance=judged.relevance, order="ps",
+            steps=min(member.settings.steps, judged.steps),
+        )  # fmt: skip
+        own = _Bounded(member.engine or environment.engine, environment.reader, settings)
+        own.budget, own.seconds = self.budget, environment.seconds
+        if member.engine is None:
+            own.lexicon = environment.lexicon
+        [sessions] = play(own, member.agent, batch, together=len(batch))
+        return sessions
+
+
+class _Bounded(Environment):
+    """A world in which a session ends once it has read so much."""
+
+    budget: int | None = None
+
+    def open(self, questions: Sequence[Question]) -> list[Session]:
+        return [self._within(session) for session in super().open(questions)]
+
+    def take(self, sessions: Sequence[Session], actions: Sequence[Action]) -> list[Session]:
+        return [self._within(session) for session in super().take(sessions, actions)]
+
+    def _within(self, session: Session) -> Session:
+        if self.budget is None or session.ended or session.passages_read < self.budget:
+            return session
+        return replace(session, ended="steps")
+
+
+def unite(sessions: Sequence[Session], settings: Settings) -> Session:
+    """One session with the steps of all, by turns, and every passage that any of them saw, ranked by PS.
+
+    Each step keeps its own query. The question itself is asked once, or again where a member got other hits for it.
+    """
+    question = sessions[0].question
+    together = Session(question)
+    for steps in zip_longest(*(_told(session) for session in sessions)):
+        for told in filter(None, steps):
+            if told.step.action is None and any(each.hits == told.step.hits for each in together.steps):
+                continue
+            together = _extended(together, told, settings)
+    ended, error = _ending(sessions)
+    return replace(together, ended=ended, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A member's step, and the passages that it was the first of the member's to see."""
+
+    step: Step
+    new: tuple[Seen, ...]
+
+
+def _told(session: Session) -> list[_Told]:
+    return [_Told(step, tuple(e for e in session.seen if e.step == step.number)) for step in session.steps]
+
+
+def _extended(session: Session, told: _Told, settings: Settings) -> Session:
+    number = len(session.steps)
+    known = {each.passage.id for each in session.seen}
+    fresh = tuple(replace(each, step=number) for each in told.new if each.passage.id not in known)
+    seen = session.seen + fresh
+    best = best_of(seen)
+    ids = tuple(each.passage.id for each in best)
+    entered, left = changes([each.passage.id for each in session.best], ids)
+    judged = _score(best, settings) if session.question.answers else None
+    step = replace(told.step, number=number, best=ids, entered=entered, left=left, score=judged)
+    return replace(session, steps=(*session.steps, step), seen=seen, best=best)
+
+
+def _score(best: Sequence[Seen], settings: Settings) -> Score:
+    return score(
+        [each.reading.score for each in best],
+        [bool(each.relevant) for each in best],
+        [bool(each.exact) for each in best],
+        lambda1=settings.lambda1,
+        lambda2=settings.lambda2,
+    )
+
+
+def _ending(sessions: Sequence[Session]) -> tuple[Ending | None, str]:
+    """A member's failure is the ensemble's, though what was found counts; else as the last member ended."""
+    for session in sessions:
+        if session.ended in ("error", "illegal"):
+            return session.ended, session.error
+    return sessions[-1].ended, ""
+
+
+def members_of(text: str) -> list[str]:
+    """The names between the bars; a bar inside brackets or parentheses belongs to a member."""
+    names, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "|" and depth == 0:
+            names.append(text[start:place].strip())
+            start = place + 1
+    names.append(text[start:].strip())
+    return names
+
+
+def is_whole(name: str) -> bool:
+    """Whether a name is that of an ensemble up to its last parenthesis."""
+    return name.startswith("ensemble") and name.endswith(")")
+
+
+def family(make: Make) -> Family:
+    """The ensembles' names; `make` is the registry's own, since a member is any agent."""
+
+    def ensemble(wanted: Wanted) -> Entry:
+        given, budget = wanted.found["members"], wanted.found["budget"]
+        names = list(SHIPPED) if given is None else members_of(given)
+        if "" in names:
+            raise AgentNameError(f"the agent {wanted.name!r}: a member without a name; write ensemble(a|b)")
+        members = [make(name, wanted.engine, wanted.settings) for name in names]
+        joined = Ensemble(members, int(budget) if budget else None)
+        # Room for every member's steps, and for asking the question in its own way.
+        steps = sum(member.settings.steps for member in members) + len(members) - 1
+        return Entry(wanted.name, joined, replace(wanted.settings, steps=steps))
+
+    return Family(
+        "ensemble, ensemble(A|B), ensemble@N(A|B)",
+        "the best five of all passages that any of the agents finds; with @N each stops once it has read N",
+        "reader, what its agents need",
+        re.compile(r"ensemble(?:@(?P<budget>[0-9]{1,6}))?(?:\((?P<members>.*)\))?"),
+        ensemble,
+        (),
+    )

@@ -1,0 +1,99 @@
+"""From scores to an action: the likeliest refinement that is legal, after a look at what it finds if wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.pointer.head import Scores
+from orienteer.agents.pointer.slots import SLOTS
+from orienteer.engine.protocol import Engine
+from orienteer.errors import OrienteerError, QueryError
+from orienteer.query import Query, Refinement
+from orienteer.query.refinement import MAX_CLAUSES
+from orienteer.session import Lexicon, Observation, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How a moment's scores become an action.
+
+    stop    where an agent may stop: it does once the probability of stopping is at least this
+    look    of the likeliest refinements, how many are tried on the engine first; 0: none
+    fresh   how much a passage not yet seen is worth, in log-probability; a refinement that finds nothing is dropped
+    """
+
+    stop: float = 0.5
+    look: int = 0
+    fresh: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.stop <= 1:
+            raise OrienteerError(f"a stop threshold of {self.stop}; expected a probability, 0 to 1")
+        if self.look < 0:
+            raise OrienteerError(f"a look at {self.look} refinements; expected 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Every legal refinement of a moment by probability, highest first, and the probability of stopping."""
+
+    terms: tuple[Term, ...]
+    places: NDArray[np.int64]  # term · slots + slot
+    log_probabilities: NDArray[np.float64]
+    stop: float
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def refinement(self, rank: int) -> Refinement:
+        term, slot = divmod(int(self.places[rank]), len(SLOTS))
+        operator, field = SLOTS[slot]
+        return operator.apply(field, self.terms[term].text)
+
+
+def choices(scores: Scores, legal: NDArray[np.bool_], terms: tuple[Term, ...]) -> Choices:
+    """The softmax over all legal refinements and stopping; the first of equals first."""
+    places = np.flatnonzero(legal)
+    logits = np.append(scores.slots.reshape(-1)[places], scores.stop).astype(np.float64)
+    logits -= logits.max()
+    logs = logits - np.log(np.exp(logits).sum())
+    order = np.argsort(-logs[:-1], kind="stable")
+    return Choices(terms, places[order], logs[:-1][order], float(np.exp(logs[-1])))
+
+
+def wants_stop(found: Choices, observation: Observation, decoding: Decoding) -> bool:
+    if not len(found):
+        return True
+    return observation.may_stop and found.stop >= decoding.stop
+
+
+def has_room(observation: Observation, lexicon: Lexicon) -> bool:
+    """Whether the query can take one more clause."""
+    words = max(len(observation.question.split()), len(lexicon.terms(observation.question)))
+    return words + len(observation.refinements) < MAX_CLAUSES
+
+
+def look_ahead(found: Choices, observation: Observation, engine: Engine, decoding: Decoding, k: int = 5) -> int:
+    """The rank of the refinement to take, once what the likeliest ones find is known.
+
+    An observation does not tell all that a session has seen: a passage counts as new where it is neither among the
+    best nor among the last hits.
+    """
+    tried = [found.refinement(rank) for rank in range(min(decoding.look, len(found)))]
+    known = {each.id for each in observation.passages} | {hit.id for hit in observation.hits}
+    try:
+        lists = engine.refine(Query(observation.question, observation.refinements), tried, k)
+    except QueryError:
+        return 0
+    best, most = 0, -np.inf
+    for rank, hits in enumerate(lists):
+        ids = [hit.id for hit in hits]
+        if not ids:
+            continue
+        value = found.log_probabilities[rank] + decoding.fresh * sum(id not in known for id in ids)
+        if value > most:
+            best, most = rank, value
+    return best

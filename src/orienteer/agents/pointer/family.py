@@ -1,0 +1,36 @@
+"""The pointer's names: `pointer`, `pointer-G1`, `pointer-G1+look8`, each also with `=DIR`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from orienteer.agents.family import Checkpoint, Entry, Family, Wanted
+from orienteer.query import GRAMMARS
+
+_WEIGHTS = Path(__file__).parent / "weights"
+
+
+def _pointer(wanted: Wanted) -> Entry:
+    from orienteer.agents.pointer.folder import load_folder
+    from orienteer.agents.pointer.runtime import PointerAgent
+
+    assert wanted.folder is not None
+    files = load_folder(wanted.folder)
+    if look := wanted.found["look"]:
+        files = replace(files, decoding=replace(files.decoding, look=int(look)))
+    grammar = GRAMMARS[wanted.found["grammar"] or files.layout.grammar]
+    settings = replace(wanted.settings, snippet=files.layout.snippet)
+    return Entry(wanted.name, PointerAgent(files, wanted.engine, grammar), settings)
+
+
+FAMILY = Family(
+    "pointer, pointer-G0…G4, pointer-G4+lookN",
+    "each step takes the refinement that a trained model scores highest; +lookN tries the best N on the engine first",
+    "reader, checkpoint",
+    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?:\+look(?P<look>[0-9]{1,3}))?"),
+    _pointer,
+    ("pointer", *(f"pointer-{name}" for name in GRAMMARS)),
+    Checkpoint("orienteer train pointer", shipped=lambda found: _WEIGHTS),
+)

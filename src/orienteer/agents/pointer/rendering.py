@@ -1,0 +1,243 @@
+"""An observation as one row of wordpieces, and where in it each term stands.
+
+    [CLS] question [SEP] OP term OP term … [SEP] PS title [SEP] snippet PS title [SEP] snippet … [SEP]
+
+OP and PS are single tokens that BERT's vocabulary keeps unused: an operator with its field, and how high PS is. Token
+types tell question, refinements, titles, snippets and answers apart; an answer is part of its snippet.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from orienteer.agents.pointer.slots import SLOTS, nearest_slot
+from orienteer.reader.encoding import Marks, pieces
+from orienteer.reader.errors import ModelCorruptError
+from orienteer.session import Lexicon, Observation, ObservedPassage
+
+MAX_PIECES = 320
+MAX_QUESTION, MAX_TITLE, MAX_TERM = 48, 16, 8
+MAX_REFINEMENTS = 80  # pieces; the latest refinements stay
+
+QUESTION, REFINEMENT, TITLE, SNIPPET, ANSWER = range(5)
+KINDS = 5
+# The places that states are pooled by, as `Term.sources` names them.
+SOURCES = ("question", "title", "answer", "snippet")
+_SOURCE_OF = {QUESTION: 0, TITLE: 1, ANSWER: 2, SNIPPET: 3}
+
+PS_BOUNDS = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85)
+MARKS = len(SLOTS) + len(PS_BOUNDS) + 1
+
+_REMEMBERED = 1 << 14  # passages and titles come back step after step
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The encoder's input, and the occurrences of terms in it, by term and then by source.
+
+    ids, types    [L]
+    occurrences   [N, 3]: number of the term, number of the source, place of one piece
+    """
+
+    ids: NDArray[np.int32]
+    types: NDArray[np.uint8]
+    occurrences: NDArray[np.int16]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text as wordpieces, and its index terms with the pieces [first, last) of each, in order."""
+
+    ids: tuple[int, ...]
+    words: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A snippet's pieces; those from `start` up to `end` are the answer."""
+
+    text: Text
+    start: int
+    end: int
+
+
+class Renderer:
+    """Rows from observations, with what a tokenizer and an engine's analysis gave remembered."""
+
+    def __init__(self, tokenizer: Tokenizer, lexicon: Lexicon, max_pieces: int = MAX_PIECES) -> None:
+        self._tokenizer, self._lexicon, self._max = tokenizer, lexicon, max_pieces
+        self._cls, self._sep = Marks.of(tokenizer)
+        marks = mark_ids(tokenizer)
+        self._operators, self._ps = marks[: len(SLOTS)], marks[len(SLOTS) :]
+        self.text = lru_cache(_REMEMBERED)(self._cut)
+        self.snippet = lru_cache(_REMEMBERED)(self._answered)
+
+    def render(self, observation: Observation, numbers: Mapping[str, int]) -> Rendered:
+        """`numbers` gives each usable term its number."""
+        row = _Row(numbers)
+        row.add(QUESTION, [self._cls])
+        row.text(QUESTION, self.text(observation.question), MAX_QUESTION)
+        row.add(QUESTION, [self._sep])
+        row.add(REFINEMENT, [*self._refinements(observation), self._sep])
+        titles = [self.text(each.title) for each in observation.passages]
+        snippets = [self.snippet(each.snippet, each.answer) for each in observation.passages]
+        fixed = sum(2 + min(len(title.ids), MAX_TITLE) for title in titles)
+        shares = fair_shares([len(each.text.ids) for each in snippets], self._max - len(row.ids) - fixed - 1)
+        for passage, title, snippet, share in zip(observation.passages, titles, snippets, shares, strict=True):
+            row.add(TITLE, [self._ps_mark(passage)])
+            row.text(TITLE, title, MAX_TITLE)
+            row.add(TITLE, [self._sep])
+            row.snippet(snippet, share)
+        row.add(SNIPPET, [self._sep])
+        return row.rendered()
+
+    def _refinements(self, observation: Observation) -> list[int]:
+        ids: list[int] = []
+        for refinement in reversed(observation.refinements):
+            term = self.text(refinement.term).ids[:MAX_TERM]
+            if len(ids) + len(term) >= MAX_REFINEMENTS:
+                break
+            ids = [self._operators[nearest_slot(refinement)], *term, *ids]
+        return ids
+
+    def _ps_mark(self, passage: ObservedPassage) -> int:
+        return self._ps[bisect_right(PS_BOUNDS, passage.score)]
+
+    def _cut(self, text: str) -> Text:
+        [found] = pieces(self._tokenizer, [text])
+        starts, ends = [start for start, _ in found.offsets], [end for _, end in found.offsets]
+        words = []
+        for term, start, end in places(text, self._lexicon.terms(text)):
+            first, last = bisect_right(ends, start), bisect_left(starts, end)
+            if first < last:
+                words.append((term, first, last))
+        return Text(tuple(found.ids), tuple(words))
+
+    def _answered(self, snippet: str, answer: str) -> Snippet:
+        """The snippet with its answer, which stands in its middle; one that is not in it is put before it."""
+        answer = " ".join(answer.split())
+        if not answer:
+            return Snippet(self.text(snippet), 0, 0)
+        found = _nearest(snippet, answer, len(snippet) // 2)
+        if found is None:
+            first, rest = self.text(answer), self.text(snippet)
+            shift = len(first.ids)
+            words = (*first.words, *((term, a + shift, b + shift) for term, a, b in rest.words))
+            return Snippet(Text(first.ids + rest.ids, words), 0, shift)
+        [cut] = pieces(self._tokenizer, [snippet])
+        touched = [i for i, (s, e) in enumerate(cut.offsets) if s < found + len(answer) and e > found]
+        return Snippet(self.text(snippet), *((touched[0], touched[-1] + 1) if touched else (0, 0)))
+
+
+class _Row:
+    """A row as it grows."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self.ids: list[int] = []
+        self._types: list[int] = []
+        self._numbers = numbers
+        self._occurrences: list[tuple[int, int, int]] = []
+
+    def add(self, kind: int, ids: Sequence[int]) -> None:
+        self.ids += ids
+        self._types += [kind] * len(ids)
+
+    def text(self, kind: int, text: Text, most: int) -> None:
+        self._note(text, 0, most, lambda first: kind)
+        self.add(kind, text.ids[:most])
+
+    def snippet(self, snippet: Snippet, most: int) -> None:
+        """As many pieces as there is room for, around the answer."""
+        ids, start, end = snippet.text.ids, snippet.start, snippet.end
+        low = max(0, min((start + end) // 2 - most // 2, len(ids) - most))
+        low = min(low, start) if end - start <= most else start
+        high = min(len(ids), low + most)
+        cut = [max(low, min(high, place)) for place in (start, end)]
+        self._note(snippet.text, low, high, lambda first: ANSWER if start <= first < end else SNIPPET)
+        self.add(SNIPPET, ids[low : cut[0]])
+        self.add(ANSWER, ids[cut[0] : cut[1]])
+        self.add(SNIPPET, ids[cut[1] : high])
+
+    def _note(self, text: Text, low: int, high: int, kind_of: Callable[[int], int]) -> None:
+        shift = len(self.ids) - low
+        for term, first, last in text.words:
+            number = self._numbers.get(term)
+            if number is not None and low <= first < high:
+                source = _SOURCE_OF[kind_of(first)]
+                self._occurrences += [(number, source, place + shift) for place in range(first, min(last, high))]
+
+    def rendered(self) -> Rendered:
+        occurrences = np.array(sorted(self._occurrences), np.int16).reshape(-1, 3)
+        return Rendered(np.array(self.ids, np.int32), np.array(self._types, np.uint8), occurrences)
+
+
+def mark_ids(tokenizer: Tokenizer) -> list[int]:
+    """The tokens that stand for operators and for PS."""
+    ids = []
+    for number in range(MARKS):
+        mark = tokenizer.token_to_id(f"[unused{number}]")
+        if mark is None:
+            raise ModelCorruptError(
+                f"the tokenizer has no token [unused{number}]; expected a BERT's vocabulary with at least {MARKS} "
+                "unused tokens, as MiniLM and bert-base-uncased have"
+            )
+        ids.append(mark)
+    return ids
+
+
+def fair_shares(sizes: Sequence[int], room: int) -> list[int]:
+    """How much of each size fits into the room: all of the small ones, the large ones cut to one length."""
+    shares = [0] * len(sizes)
+    left, room = len(sizes), max(0, room)
+    for place in sorted(range(len(sizes)), key=lambda i: sizes[i]):
+        shares[place] = min(sizes[place], room // left)
+        room -= shares[place]
+        left -= 1
+    return shares
+
+
+def places(text: str, terms: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Where the index terms of a text stand in it, as characters [start, end); they come in its order.
+
+    Analysis only splits and lowers, so each term is found by looking on from the one before; one that a rarer rule
+    has changed is left out.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text):  # some letters have a lower case of two
+        lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    found = []
+    at = 0
+    for term in terms:
+        start = _whole_word(lowered, term, at)
+        if start >= 0:
+            at = start + len(term)
+            found.append((term, start, at))
+    return found
+
+
+def _whole_word(text: str, term: str, at: int) -> int:
+    """The first place of a term that is not a part of a longer word; the first of all where there is none."""
+    start = first = text.find(term, at)
+    while start >= 0:
+        end = start + len(term)
+        if not (start and text[start - 1].isalnum()) and not (end < len(text) and text[end].isalnum()):
+            return start
+        start = text.find(term, start + 1)
+    return first
+
+
+def _nearest(text: str, part: str, middle: int) -> int | None:
+    """The start of the occurrence whose middle is nearest to a place."""
+    starts = []
+    start = text.find(part)
+    while start >= 0:
+        starts.append(start)
+        start = text.find(part, start + 1)
+    return min(starts, key=lambda s: abs(s + len(part) // 2 - middle), default=None)

@@ -1,0 +1,296 @@
+"""Chunks of work on many workers: processes of this machine, or a Ray cluster.
+
+A worker is made once and then given one chunk after another, so that indexes and models are opened once each. Chunks
+and results travel by pickle between our own processes; nothing is pickled to a file. A worker that dies costs its
+chunk some time: another worker takes it. A chunk that kills worker after worker ends the run with an error, and so
+does an exception inside the work, at once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol, TypeVar, cast
+
+from orienteer.errors import MissingExtraError, OrienteerError
+
+Chunk = TypeVar("Chunk")
+Result = TypeVar("Result")
+Work = Callable[[Chunk], Result]
+MakeWork = Callable[[], Work[Chunk, Result]]  # picklable; called once in every worker
+
+TRIES = 3  # workers that one chunk may cost
+_ALIVE = 1.0  # seconds between a worker's looks at whether its parent is there
+
+
+class ClusterError(OrienteerError):
+    """A chunk that no worker could do, or a cluster that cannot be reached."""
+
+
+def run_chunks(
+    make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk], *, workers: int = 1, ray: str | None = None
+) -> Iterator[tuple[int, Result]]:
+    """(number, result) of every chunk, each as soon as it is done; `in_order` brings them into their order.
+
+    workers   processes; 1: in this process. On Ray, actors; 0: one for every processor of the cluster
+    ray       address of a Ray cluster, "local" to start one on this machine, None for processes
+    """
+    if workers < (0 if ray else 1):
+        raise ClusterError(f"{workers} workers; expected 1 or more")
+    if not chunks:
+        return iter(())
+    if ray is not None:
+        return _run_on_ray(make_work, chunks, workers, ray)
+    if workers == 1:
+        return _run_here(make_work, chunks)
+    return _run_in_processes(make_work, chunks, min(workers, len(chunks)))
+
+
+def in_order(results: Iterable[tuple[int, Result]]) -> Iterator[Result]:
+    """The results in the order of their chunks; one that comes early waits."""
+    waiting: dict[int, Result] = {}
+    following = 0
+    for number, result in results:
+        waiting[number] = result
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
+
+
+def _run_here(make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk]) -> Iterator[tuple[int, Result]]:
+    work = make_work()
+    for number, chunk in enumerate(chunks):
+        yield number, work(chunk)
+
+
+class _Queue:
+    """Numbers of chunks that wait for a worker; counts the workers that each has cost."""
+
+    def __init__(self, size: int) -> None:
+        self._waiting = deque(range(size))
+        self._lost = [0] * size
+
+    def take(self) -> int | None:
+        return self._waiting.popleft() if self._waiting else None
+
+    def give_back(self, number: int, how: str) -> None:
+        """The chunk's worker is gone; the chunk is next again."""
+        self._lost[number] += 1
+        if self._lost[number] == TRIES:
+            raise ClusterError(f"chunk {number} has cost {TRIES} workers, the last one {how}; see what it holds")
+        self._waiting.appendleft(number)
+
+
+def _run_in_processes(
+    make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk], workers: int
+) -> Iterator[tuple[int, Result]]:
+    queue = _Queue(len(chunks))
+    crew: dict[Connection, _Process] = {}
+    try:
+        for _ in range(workers):
+            _hire(crew, make_work, queue, chunks)
+        while crew:
+            for ready in wait(list(crew)):
+                assert isinstance(ready, Connection)
+                worker = crew.pop(ready)
+                try:
+                    result = worker.result()
+                except EOFError:
+                    queue.give_back(worker.number, worker.ending())
+                    _hire(crew, make_work, queue, chunks)
+                    continue
+                number = worker.number
+                if worker.give(queue, chunks):
+                    crew[ready] = worker
+                yield number, result
+    finally:
+        for worker in crew.values():
+            worker.end()
+
+
+def _hire(crew: dict[Connection, _Process], make_work: Any, queue: _Queue, chunks: Sequence[Any]) -> None:
+    """One more worker, if there is a chunk for it."""
+    worker = _Process(make_work)
+    if worker.give(queue, chunks):
+        crew[worker.connection] = worker
+
+
+class _Process:
+    """A worker process and the number of the chunk that it has."""
+
+    def __init__(self, make_work: Any) -> None:
+        # A fresh interpreter: a fork would inherit threads and locks that do not survive it.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(make_work, theirs, os.getpid()), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.number = -1
+
+    def give(self, queue: _Queue, chunks: Sequence[Any]) -> bool:
+        """Gives it the next chunk; without one it goes."""
+        number = queue.take()
+        if number is None:
+            self.end()
+            return False
+        self.number = number
+        with suppress(OSError):  # a worker that is gone already is found out when its result is asked for
+            self.connection.send(chunks[number])
+        return True
+
+    def result(self) -> Any:
+        """Its result; EOFError where it died, its own error where the work raised one."""
+        try:
+            good, result = self.connection.recv()
+        except (OSError, EOFError):
+            raise EOFError from None
+        if not good:
+            self.end()
+            raise result
+        return result
+
+    def ending(self) -> str:
+        self._process.join(timeout=5)
+        code = self._process.exitcode
+        self.end()
+        if code is not None and code < 0:
+            return f"by {signal.Signals(-code).name}"
+        return f"with exit code {code}"
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _serve(make_work: Any, connection: Connection, parent: int) -> None:
+    """A worker's life: chunks in, results out, until the parent closes the line or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it and ends its workers
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    answer: tuple[bool, Any]
+    work = None
+    with suppress(EOFError, OSError):
+        while True:
+            chunk = connection.recv()
+            try:
+                work = work or make_work()
+                answer = True, work(chunk)
+            except Exception as error:
+                answer = False, _portable(error)
+            connection.send(answer)
+
+
+def _leave_with(parent: int) -> None:
+    """A parent that was killed cannot end its workers."""
+    while os.getppid() == parent:
+        time.sleep(_ALIVE)
+    os._exit(1)
+
+
+def _portable(error: Exception) -> Exception:
+    """Our own errors as they are, if they can travel; any other with its traceback, which could not."""
+    if isinstance(error, OrienteerError):
+        try:
+            return cast(Exception, pickle.loads(pickle.dumps(error)))
+        except Exception:
+            return ClusterError(str(error))
+    return ClusterError(f"a worker failed: {''.join(traceback.format_exception(error)).strip()}")
+
+
+class _Actor(Protocol):
+    """What a Ray actor of ours offers."""
+
+    ready: Any
+    work: Any
+
+
+def _run_on_ray(
+    make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk], workers: int, address: str
+) -> Iterator[tuple[int, Result]]:
+    ray = _connected(address)
+    actor_class = ray.remote(num_cpus=1, max_restarts=0)(_RayWorker)
+    count = workers or int(ray.cluster_resources().get("CPU", 1))
+    queue = _Queue(len(chunks))
+    # Every task of every actor under way; number -1 asks whether it is there. An actor that the cluster has no room
+    # for (a node has gone) answers when there is room again, and holds no chunk until then.
+    tasks: dict[Any, tuple[_Actor, int]] = {}
+
+    def hire() -> None:
+        actor = actor_class.remote(make_work)
+        tasks[actor.ready.remote()] = (actor, -1)
+
+    for _ in range(min(count, len(chunks))):
+        hire()
+    left = len(chunks)
+    try:
+        while left:
+            [done], _ = ray.wait(list(tasks), num_returns=1)
+            actor, number = tasks.pop(done)
+            try:
+                good, result = ray.get(done)
+            except ray.exceptions.RayActorError as error:
+                if number >= 0:
+                    queue.give_back(number, f"with {type(error).__name__}")
+                hire()
+                continue
+            if not good:
+                raise result
+            following = queue.take()
+            if following is not None:
+                tasks[actor.work.remote(chunks[following])] = (actor, following)
+            else:
+                _idle(tasks, actor)
+            if number >= 0:
+                left -= 1
+                yield number, result
+    finally:
+        for actor, _ in tasks.values():
+            with suppress(Exception):
+                ray.kill(actor)
+
+
+def _idle(tasks: dict[Any, tuple[_Actor, int]], actor: _Actor) -> None:
+    """Nothing waits now, but a chunk may come back: the actor asks again in a while."""
+    tasks[actor.ready.remote(0.2)] = (actor, -1)
+
+
+class _RayWorker:
+    """The actor: makes its work with the first chunk."""
+
+    def __init__(self, make_work: Any) -> None:
+        self._make_work = make_work
+        self._work: Any = None
+
+    def ready(self, after: float = 0.0) -> tuple[bool, None]:
+        time.sleep(after)
+        return True, None
+
+    def work(self, chunk: Any) -> tuple[bool, Any]:
+        try:
+            self._work = self._work or self._make_work()
+            return True, self._work(chunk)
+        except Exception as error:
+            return False, _portable(error)
+
+
+def _connected(address: str) -> Any:
+    try:
+        ray = import_module("ray")
+    except ImportError:
+        raise MissingExtraError("ray", "ray") from None
+    if not ray.is_initialized():
+        try:
+            ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+            raise ClusterError(f"no Ray cluster at {address!r}: {error}; start one with `ray start`") from None
+    return ray

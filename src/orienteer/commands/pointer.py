@@ -1,0 +1,166 @@
+"""`train pointer`: from recorded Rocchio sessions to an agent, on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from orienteer.errors import MissingExtraError, OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.agents.pointer.examples import Example
+    from orienteer.agents.pointer.train import Progress, TrainConfig
+    from orienteer.data import Question
+    from orienteer.engine.protocol import Engine
+    from orienteer.reader.protocol import Reader
+
+out = Console(highlight=False)
+
+
+def train_pointer(
+    sessions: Annotated[list[Path], typer.Option(help="files that `orienteer rocchio` wrote; may be repeated")],
+    questions: Annotated[list[Path], typer.Option(help="the questions of the sessions; may be repeated")],
+    index: Annotated[Path, typer.Option(help="the index that the sessions were searched in")],
+    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, examples and the pointer")],
+    grammar: Annotated[
+        str, typer.Option(help="G0 to G4, several with commas, or all: whose sessions it learns")
+    ] = "all",
+    plays: Annotated[str, typer.Option(help="the grammar that the bare name `pointer` plays")] = "G4",
+    base: Annotated[
+        str, typer.Option(help="a BERT, a reader or a pointer: folder, hub name, shipped reader")
+    ] = "shipped",
+    reader: Annotated[Path | None, typer.Option(help="folder of the sessions' reader; none: the shipped one")] = None,
+    cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
+    dev: Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")] = None,
+    dev_limit: Annotated[int, typer.Option(help="how many of them", min=1)] = 100,
+    snippet: Annotated[int, typer.Option(help="words of a passage that the agent sees", min=1)] = 30,
+    pieces: Annotated[int, typer.Option(help="wordpieces of an observation at most", min=64, max=512)] = 320,
+    minutes: Annotated[float, typer.Option(help="of training in all, kills included")] = 0.0,
+    steps: Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")] = 0,
+    judge_minutes: Annotated[float, typer.Option(help="between two judgements on --dev")] = 15.0,
+    patience: Annotated[int, typer.Option(help="judgements without a new best one, then stop; 0: never")] = 0,
+    learning_rate: float = 1e-4,
+    temperature: Annotated[float, typer.Option(help="of the soft targets, in units of the score")] = 0.05,
+    freeze_layers: Annotated[int, typer.Option(help="lowest layers that stay as they are", min=0)] = 0,
+    layers: Annotated[str, typer.Option(help="layers of the base that are kept, such as 0,2,3,5; none: all")] = "",
+    dagger: Annotated[int, typer.Option(help="rounds in which Rocchio labels states that the agent reaches")] = 0,
+    dagger_questions: Annotated[int, typer.Option(help="questions that the agent plays a round", min=1)] = 500,
+    dagger_minutes: Annotated[float, typer.Option(help="of training a round")] = 20.0,
+    stop: Annotated[float, typer.Option(help="probability of stopping at which the agent stops, where it may")] = 0.5,
+    seed: int = 0,
+    threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
+) -> None:
+    """Train a pointer; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train pointer --sessions sessions.jsonl --questions train.jsonl --index my-index --minutes 90 --out DIR
+    """
+    try:
+        import torch  # noqa: F401
+
+        from orienteer.agents.pointer.train import TrainConfig, to_int8, train
+        from orienteer.reader.model import load_tokenizer
+    except ImportError as error:
+        raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.agents.pointer.data import gather
+    from orienteer.agents.pointer.decoding import Decoding
+    from orienteer.agents.pointer.folder import Layout
+    from orienteer.agents.pointer.judging import Judge
+    from orienteer.agents.pointer.labels import grammars_of
+    from orienteer.session import Environment, Settings
+
+    [played] = grammars_of(plays)
+    grammars = grammars_of(grammar)
+    layout = Layout(pieces, snippet, played.name)
+    world = _World(index, reader, cache, threads)
+    tokenizer = load_tokenizer(base)
+    examples = gather(
+        out_dir / "examples", sessions, lambda: _questions(questions), grammars, tokenizer, layout, world.open
+    )  # fmt: skip
+    out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
+    judge = None
+    if dev is not None:
+        judged = _questions([dev])[:dev_limit]
+        judge = Judge(Environment(*world.open(), Settings(snippet=snippet)), judged, played, threads)
+    try:
+        kept = tuple(int(number) for number in layers.split(",")) if layers else ()
+    except ValueError:
+        raise OrienteerError(f"--layers {layers!r}: expected numbers with commas between, such as 0,2,5") from None
+    config = TrainConfig(
+        base, out_dir / "round-0", layout, steps, minutes, learning_rate, temperature=temperature, threads=threads,
+        freeze_layers=freeze_layers, judge_minutes=judge_minutes, patience=patience, layers=kept, seed=seed,
+    )  # fmt: skip
+    train(examples, config, judge, _show)
+    for number in range(1, dagger + 1):
+        examples += _dagger_round(config, number, world, _questions(questions), dagger_questions)
+        out.print(f"round {number}: {len(examples):,} examples")
+        config = replace(
+            config, base=str(config.out), out=out_dir / f"round-{number}", steps=0, minutes=dagger_minutes,
+            learning_rate=learning_rate / 2, layers=(),
+        )  # fmt: skip
+        train(examples, config, judge, _show)
+    to_int8(config.out, out_dir / "int8", Decoding(stop=stop))
+    out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
+
+
+class _World:
+    """The index and the reader, opened when they are first needed."""
+
+    def __init__(self, index: Path, reader: Path | None, cache: Path | None, threads: int) -> None:
+        self._index, self._reader, self._cache, self._threads = index, reader, cache, threads
+        self._opened: tuple[Engine, Reader] | None = None
+
+    def open(self) -> tuple[Engine, Reader]:
+        from orienteer.engine import open_index
+        from orienteer.reader import CachedReader, TrainedReader
+
+        if self._opened is None:
+            trained = TrainedReader.from_pretrained(self._reader, threads=self._threads)
+            self._opened = open_index(self._index, threads=self._threads), CachedReader(trained, disk=self._cache)
+        return self._opened
+
+
+def _dagger_round(
+    config: TrainConfig, number: int, world: _World, questions: Sequence[Question], count: int
+) -> list[Example]:
+    """Examples of states that the agent of the round before reaches on training questions."""
+    from orienteer.agents.pointer import examples
+    from orienteer.agents.pointer.dagger import Visits, dagger_batches
+    from orienteer.agents.pointer.runtime import PointerAgent
+    from orienteer.agents.pointer.view import Viewer
+    from orienteer.query import GRAMMARS
+    from orienteer.reader.model import load_tokenizer
+
+    engine, reader = world.open()
+    layout = config.layout
+    agent = PointerAgent.from_pretrained(config.out, engine, threads=config.threads)
+    # Another part of the questions each round.
+    start = (number - 1) * count % len(questions)
+    asked = [*questions[start:], *questions[:start]][:count]
+    visits = Visits(seed=config.seed + number)
+    name = examples.key(agent.fingerprint, "\n".join(question.id for question in asked), str(visits))
+    folder = config.out.parent / "examples" / f"dagger-{number}-{name}"
+    grammar = GRAMMARS[layout.grammar]
+    batches = dagger_batches(engine, reader, agent, grammar, asked, layout.snippet, visits)
+    tokenizer = load_tokenizer(config.base)
+    examples.build(folder, batches, lambda: Viewer(tokenizer, engine, layout.max_pieces))
+    return list(examples.read(folder))
+
+
+def _questions(paths: Sequence[Path]) -> list[Question]:
+    from orienteer.data import read_questions
+
+    found = [question for path in paths for question in read_questions(path)]
+    if not found:
+        raise OrienteerError(f"{paths[0] if paths else 'no file'}: no questions in it")
+    return found
+
+
+def _show(progress: Progress) -> None:
+    values = [*progress.losses.items(), *((f"dev {name}", value) for name, value in progress.dev.items())]
+    shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
+    out.print(f"step {progress.step}  {progress.part_done:.1%}  {shown}  {progress.examples_per_second:.1f} examples/s")

@@ -1,0 +1,146 @@
+"""`serve` and `mcp`: the workbench and the tool server on the command line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from orienteer.errors import MissingExtraError, OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.engine.protocol import Engine
+    from orienteer.reader.protocol import Reader
+
+err = Console(stderr=True, highlight=False)
+
+TOKEN = "ORIENTEER_TOKEN"
+Indexes = Annotated[
+    list[str] | None,
+    typer.Option(help="folder of an index, DIR,DIR as shards, or https://host:9200/index; none: the bundled corpus"),
+]
+ReaderDir = Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")]
+Host = Annotated[str, typer.Option(help="address to listen on; any but loopback needs a token")]
+Port = Annotated[int, typer.Option(help="port; 0 takes a free one", min=0, max=65535)]
+
+
+def serve(
+    index: Indexes = None,
+    reader: ReaderDir = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    token: Annotated[str, typer.Option(envvar=TOKEN, help="asked of every client", show_default=False)] = "",
+    agent: Annotated[list[str] | None, typer.Option(help="a further agent to offer, as `pointer=DIR`")] = None,
+    evaluation: Annotated[Path | None, typer.Option(help="a folder that `evaluate` wrote, for the gallery")] = None,
+    sessions: Annotated[Path | None, typer.Option(help="folder of saved sessions", show_default=False)] = None,
+    steps: Annotated[int, typer.Option(help="refinements of a session at most", min=0, max=1000)] = 50,
+    k: Annotated[int, typer.Option(help="passages of a query at most", min=1, max=1000)] = 100,
+    running: Annotated[int, typer.Option(help="agents at work at one time", min=1)] = 256,
+    deadline: Annotated[float, typer.Option(help="seconds an agent may work", min=0.1)] = 120.0,
+    log_queries: Annotated[bool, typer.Option("--log-queries", help="write what is asked into the access log")] = False,
+) -> None:
+    """The workbench: a page on which you watch an agent search and steer it, and the HTTP API under it.
+
+    orienteer serve
+    """
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtraError("uvicorn", "serve") from None
+    from orienteer.bundled import bundled_questions
+    from orienteer.serve import Limits, make_app
+
+    check_address(host, token)
+    # First the socket: a port that is taken should be told before anything is loaded.
+    with listening(host, port) as listener:
+        engines, trained = open_all(index, reader)
+        app = make_app(
+            engines, trained, sessions or default_sessions(),
+            limits=Limits(steps=steps, k=k, running=running, deadline=deadline), token=token or None,
+            agents=agent or (), examples=bundled_questions("train")[:800:80] if index is None else (),
+            evaluation=evaluation, log_queries=log_queries,
+        )  # fmt: skip
+        logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+        logging.getLogger("orienteer").setLevel(logging.INFO)
+        err.print(f"the workbench: {address(host, listener.getsockname()[1])}   (Ctrl-C ends it)", soft_wrap=True)
+        config = uvicorn.Config(
+            app, access_log=False, log_level="warning", timeout_graceful_shutdown=3, server_header=False
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def mcp(
+    index: Indexes = None,
+    reader: ReaderDir = None,
+    transport: Annotated[
+        Literal["stdio", "http"], typer.Option(help="stdio, or streamable HTTP at --host and --port")
+    ] = "stdio",
+    host: Host = "127.0.0.1",
+    port: Port = 8081,
+    agent: Annotated[str, typer.Option(help="the agent that `research` uses")] = "prf-answer",
+    token: Annotated[str, typer.Option(envvar=TOKEN, help="asked of every HTTP client", show_default=False)] = "",
+) -> None:
+    """A tool server for language models: `search` and `research` over the Model Context Protocol.
+
+    orienteer mcp --index my-index
+    """
+    from orienteer.mcp_server import run
+
+    if transport == "http":
+        check_address(host, token)
+    engines, trained = open_all(index, reader)
+    run(engines, trained, agent=agent, transport=transport, host=host, port=port, token=token or None)
+
+
+def check_address(host: str, token: str) -> None:
+    from orienteer.serve.errors import TokenNeededError
+    from orienteer.serve.guard import is_loopback
+
+    if not is_loopback(host) and not token:
+        raise TokenNeededError(
+            f"others can reach {host}, so a token is needed: set {TOKEN}, or listen on 127.0.0.1 (the default)"
+        )
+    if token and len(token) < 8:
+        raise OrienteerError("a token of fewer than 8 characters is guessed too easily; take a longer one")
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that the address can be told before the first client comes."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        raise OrienteerError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another --port") from None
+
+
+def address(host: str, port: int) -> str:
+    return f"http://[{host.strip('[]')}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def open_all(indexes: list[str] | None, reader: Path | None) -> tuple[Mapping[str, Engine], Reader]:
+    """Every index under the last part of its address, and the reader."""
+    from orienteer.bundled import bundled_engine
+    from orienteer.engine.opening import open_engine
+    from orienteer.reader import CachedReader, TrainedReader
+
+    engines: dict[str, Engine] = {}
+    for each in indexes or ():
+        base = each.rstrip("/").rpartition("/")[2] or each
+        name, number = base, 1
+        while name in engines:
+            number += 1
+            name = f"{base}-{number}"
+        engines[name] = open_engine(each)
+    return engines or {"bundled": bundled_engine()}, CachedReader(TrainedReader.from_pretrained(reader))
+
+
+def default_sessions() -> Path:
+    """Where saved sessions lie unless told otherwise."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "orienteer" / "sessions"

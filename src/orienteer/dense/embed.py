@@ -1,0 +1,124 @@
+"""Making embeddings: shard by shard, stopped and taken up again at any moment, always to the same bytes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from orienteer.dense.embeddings import (
+    MANIFEST,
+    SHARD,
+    Manifest,
+    digest_of,
+    read_manifest,
+    rounded,
+    shard_file,
+    write_manifest,
+    write_shard,
+)
+from orienteer.dense.encoder import TextEncoder
+from orienteer.dense.errors import DenseError, EmbeddingsMismatchError, EmbeddingsMissingError
+from orienteer.engine.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Passages done, those of earlier runs included; `seconds_left` is None until something was timed."""
+
+    done: int
+    total: int
+    seconds_left: float | None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def embed_index(
+    index: Index, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD, progress: OnProgress | None = None
+) -> Manifest:
+    """A vector for every passage, in `folder`; goes on where an earlier run stopped.
+
+    Shards that are there are read and checked first, and made again where damaged. A vector depends on
+    its passage alone, so that a killed and resumed run writes the bytes of one that was left in peace.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DenseError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
+    with _only_one(folder):
+        manifest = _whole_so_far(folder, _begun(folder, Manifest.of(index, encoder.fingerprint, encoder.width, shard)))
+        clock = _Clock(manifest, progress)
+        for number in manifest.missing:
+            texts = [index.passage(row).contents for row in manifest.rows(number)]
+            rows = rounded(encoder.encode(texts, clock.inside))
+            manifest = manifest.with_shard(number, write_shard(folder, number, rows))
+            write_manifest(folder, manifest)
+            clock.finished(len(texts))
+        return manifest
+
+
+def _begun(folder: Path, wanted: Manifest) -> Manifest:
+    """The manifest of the run that this one continues, or the wanted one where nothing is begun."""
+    try:
+        found = read_manifest(folder)
+    except EmbeddingsMissingError:
+        write_manifest(folder, wanted)
+        return wanted
+    if replace(found, shards=wanted.shards) != wanted:
+        raise EmbeddingsMismatchError(
+            f"{folder / MANIFEST} was begun with other passages, another encoder or another shard size; "
+            "choose another folder, or delete this one"
+        )
+    return found
+
+
+def _whole_so_far(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest without shards that are lost or damaged."""
+    for number, digest in enumerate(manifest.shards):
+        file = shard_file(folder, number)
+        if digest is not None and (not file.is_file() or digest_of(file) != digest):
+            manifest = manifest.with_shard(number, None)
+    return manifest
+
+
+class _Clock:
+    """Time left, from the pace of this run."""
+
+    def __init__(self, manifest: Manifest, told: OnProgress | None) -> None:
+        missing = sum(len(manifest.rows(number)) for number in manifest.missing)
+        self._total, self._done = manifest.passages, manifest.passages - missing
+        self._first, self._started, self._told = self._done, perf_counter(), told
+        self.inside(0)
+
+    def inside(self, more: int) -> None:
+        """So many passages of the shard in work are done."""
+        if self._told is None:
+            return
+        done = self._done + more
+        made = done - self._first
+        left = (perf_counter() - self._started) / made * (self._total - done) if made else None
+        self._told(Progress(done, self._total, left))
+
+    def finished(self, size: int) -> None:
+        self._done += size
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """The only writer of the folder; the lock goes with the process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DenseError(f"another process is writing {folder}; try again when it is done") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)

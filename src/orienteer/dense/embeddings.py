@@ -1,0 +1,172 @@
+"""Embeddings on disk: a vector for every passage of an index, in int8 with a scale a row, in shards.
+
+    DIR/embeddings.json       of which passages, by which encoder, and the checksum of every shard made so far
+    DIR/shard-00000.npy       rows (scale float32, vector int8 [width]); vector · scale is about a unit vector
+
+A shard is flushed and renamed into its place, then the manifest that names it is; a shard that the manifest does not
+name was a killed writer's and is made again. So what is named is whole, at every moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from orienteer.dense.errors import EmbeddingsCorruptError, EmbeddingsMismatchError, EmbeddingsMissingError
+from orienteer.engine.index import Index
+
+FORMAT, VERSION = "orienteer-embeddings", 1
+MANIFEST = "embeddings.json"
+SHARD = 4096  # passages; what a kill can cost, some 40 seconds of work
+
+Rows = NDArray[Any]  # of `row_type`
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`shards` are checksums in order, None where a shard is not made yet."""
+
+    passages_fingerprint: str
+    encoder: str
+    width: int
+    passages: int
+    shard: int
+    shards: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, index: Index, encoder: str, width: int, shard: int = SHARD) -> Manifest:
+        """The manifest before any work."""
+        count = -(-index.size // shard)
+        return cls(passages_fingerprint(index), encoder, width, index.size, shard, (None,) * count)
+
+    @property
+    def missing(self) -> list[int]:
+        return [number for number, digest in enumerate(self.shards) if digest is None]
+
+    def rows(self, number: int) -> range:
+        """The passages of a shard, by their numbers in the index."""
+        return range(number * self.shard, min(self.passages, (number + 1) * self.shard))
+
+    def with_shard(self, number: int, digest: str | None) -> Manifest:
+        return replace(self, shards=(*self.shards[:number], digest, *self.shards[number + 1 :]))
+
+
+class Embeddings:
+    """All vectors of an index, memory-mapped; `shards` are runs of rows in the order of the passages."""
+
+    def __init__(self, manifest: Manifest, shards: Sequence[Rows]) -> None:
+        self.manifest, self.shards = manifest, shards
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Embeddings:
+        """Sizes and headers are checked; `orienteer embed` reads every byte."""
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        if missing := manifest.missing:
+            done = len(manifest.shards) - len(missing)
+            raise EmbeddingsMissingError(
+                f"{folder} holds {done} of {len(manifest.shards)} shards; run the same `orienteer embed` again to "
+                "make the rest"
+            )
+        return cls(manifest, [_map(shard_file(folder, n), manifest, n) for n in range(len(manifest.shards))])
+
+    def check(self, index: Index, encoder: str) -> None:
+        """Raise where these are not the vectors of this index by this encoder."""
+        made = self.manifest
+        if made.passages_fingerprint != passages_fingerprint(index):
+            raise EmbeddingsMismatchError(
+                "these embeddings are of other passages than the index holds; make its own with `orienteer embed`"
+            )
+        if made.encoder != encoder:
+            raise EmbeddingsMismatchError(
+                f"these embeddings were made by the encoder {made.encoder}, this one is {encoder}; name the folder of "
+                "the right one, ORIENTEER_ENCODER=FOLDER, or make the embeddings again"
+            )
+
+
+def passages_fingerprint(index: Index) -> str:
+    """Names ids, titles and texts in their order: an index built anew from the same passages keeps its embeddings."""
+    files = index.manifest.files
+    content = [files[f"{name}.npy"]["blake2b"] for name in ("ids", "id_ends", "text", "text_ends")]
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
+
+def row_type(width: int) -> np.dtype[Any]:
+    return np.dtype([("scale", "<f4"), ("vector", "i1", (width,))])
+
+
+def rounded(vectors: NDArray[np.float32]) -> Rows:
+    """Vectors as int8 with a scale each: value = int8 · scale."""
+    rows = np.empty(len(vectors), row_type(vectors.shape[1]))
+    scale = (np.maximum(np.abs(vectors).max(1, initial=0), 1e-12) / 127).astype(np.float32)
+    rows["scale"] = scale
+    rows["vector"] = np.rint(vectors / scale[:, None]).astype(np.int8)
+    return rows
+
+
+def shard_file(folder: Path, number: int) -> Path:
+    return folder / f"shard-{number:05d}.npy"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    file = folder / MANIFEST
+    try:
+        raw = json.loads(file.read_bytes())
+        if (raw.pop("format"), raw.pop("version")) != (FORMAT, VERSION):
+            raise EmbeddingsCorruptError(f"{file} is not a manifest of format {FORMAT} {VERSION}; make them again")
+        manifest = Manifest(**{**raw, "shards": tuple(raw["shards"])})
+        if len(manifest.shards) != -(-manifest.passages // manifest.shard):
+            raise ValueError("the number of shards")
+        return manifest
+    except (FileNotFoundError, NotADirectoryError):
+        raise EmbeddingsMissingError(
+            f"no embeddings in {folder}: {MANIFEST} is not there; make them with `orienteer embed`"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
+        raise EmbeddingsCorruptError(f"{file} is damaged; delete the folder and make the embeddings again") from None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(manifest)}, indent=1) + "\n"
+    write_whole(folder / MANIFEST, lambda file: file.write(text.encode()))
+
+
+def write_shard(folder: Path, number: int, rows: Rows) -> str:
+    """Puts a shard in its place and returns its checksum."""
+    file = shard_file(folder, number)
+    write_whole(file, lambda opened: npy.write_array(opened, rows, (1, 0), allow_pickle=False))
+    return digest_of(file)
+
+
+def write_whole(file: Path, write: Callable[[Any], object]) -> None:
+    """A file under another name, flushed to the disk, then in its place."""
+    partial = file.with_name(f".{file.name}.partial")
+    with partial.open("wb") as opened:
+        write(opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+    partial.replace(file)
+
+
+def digest_of(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _map(file: Path, manifest: Manifest, number: int) -> Rows:
+    try:
+        rows: Rows = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise EmbeddingsCorruptError(f"{file} cannot be read: {error}; run `orienteer embed` again") from None
+    if rows.dtype != row_type(manifest.width) or rows.shape != (len(manifest.rows(number)),):
+        raise EmbeddingsCorruptError(f"{file} holds {rows.shape} rows of another kind; run `orienteer embed` again")
+    return rows

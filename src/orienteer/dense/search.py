@@ -1,0 +1,59 @@
+"""Exact search: the passages whose stored vectors have the greatest product with a question's.
+
+A question's vector is rounded to whole 4096ths. Its products with int8 vectors are then whole numbers below 2^24, which
+float32 adds without error in any order: a score is the same to the bit on every machine, however blocks are cut and
+threads are shared, and equal scores stand in the order of the passages.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.dense.embeddings import Embeddings
+
+_GRID = 4096  # 4096 · 127 · √width < 2^24 for every width to 1,024
+_TOGETHER = 64  # questions that share one walk: their scores of a shard stay in the cache
+
+
+def nearest(
+    embeddings: Embeddings, questions: NDArray[np.float32], k: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """For each question [questions, width] the numbers of its k best passages, and their scores, best first."""
+    found: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+    for start in range(0, len(questions), _TOGETHER):
+        found += _walk(embeddings, np.rint(questions[start : start + _TOGETHER] * np.float32(_GRID)), k)
+    return found
+
+
+def _walk(
+    embeddings: Embeddings, questions: NDArray[np.float32], k: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in questions]
+    bar = np.full((len(questions), 1), -np.inf, np.float32)  # what a passage has to beat
+    size = max((len(rows) for rows in embeddings.shards), default=0)
+    buffer = np.empty((size, embeddings.manifest.width), np.float32)
+    first = 0
+    for rows in embeddings.shards if k > 0 else ():
+        block = buffer[: len(rows)]
+        np.copyto(block, rows["vector"])
+        scores = questions @ block.T  # [questions, rows], whole numbers
+        scores *= rows["scale"] / np.float32(_GRID)
+        above = scores > bar
+        for q in np.flatnonzero(above.any(axis=1)):
+            best[q] = _better(best[q], first, scores[q], np.flatnonzero(above[q]), k)
+            if len(best[q][1]) == k:
+                bar[q] = best[q][1][-1]
+        first += len(rows)
+    return best
+
+
+def _better(
+    best: tuple[NDArray[np.int64], NDArray[np.float32]], first: int, scores: NDArray[np.float32],
+    places: NDArray[np.int64], k: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
+    """The best k of those before and of some of this block; the sort is stable, so earlier passages win ties."""
+    numbers = np.concatenate([best[0], first + places])
+    values = np.concatenate([best[1], scores[places]])
+    order = np.argsort(-values, kind="stable")[:k]
+    return numbers[order], values[order]

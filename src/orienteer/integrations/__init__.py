@@ -1,0 +1,1 @@
+"""Orienteer inside other frameworks: a retriever each for LangChain and LlamaIndex, a transformer for PyTerrier."""

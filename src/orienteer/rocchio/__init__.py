@@ -1,0 +1,37 @@
+"""Rocchio sessions: from a question and its answers to the refinements that raise the score most (Algorithm 1)."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from orienteer.rocchio.output import (
+    Header,
+    RocchioSession,
+    RocchioStep,
+    State,
+    read_sessions,
+    write_compact,
+)
+from orienteer.rocchio.plan import Plan, RocchioError, Variant, variants_of
+
+if TYPE_CHECKING:
+    from orienteer.rocchio.agent import RocchioAgent
+    from orienteer.rocchio.lockstep import rocchio_sessions
+    from orienteer.rocchio.rebuild import TrainingStep, training_steps
+    from orienteer.rocchio.work import generate
+
+# What compiles kernels is imported when it is first used: other commands start at once.
+_HOME = {
+    "RocchioAgent": "agent", "TrainingStep": "rebuild", "generate": "work", "rocchio_sessions": "lockstep",
+    "training_steps": "rebuild",
+}  # fmt: skip
+
+__all__ = [
+    "Header", "Plan", "RocchioAgent", "RocchioError", "RocchioSession", "RocchioStep", "State", "TrainingStep",
+    "Variant", "generate", "read_sessions", "rocchio_sessions", "training_steps", "variants_of", "write_compact",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,0 +1,230 @@
+"""Commands of this room, ready to be mounted: `rocchio`, `rocchio_stats`, `rocchio_landscape`, `bench_sessions`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from orienteer.errors import OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.data import Question
+    from orienteer.rocchio.work import Costs
+    from orienteer.rocchio.work import Progress as Done
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
+Questions = Annotated[list[Path], typer.Option("--questions", help="file of questions with answers; may be repeated")]
+Out = Annotated[Path, typer.Option("--out", help="file to write")]
+Reader = Annotated[Path | None, typer.Option("--reader", help="folder of a reader; none: the shipped one")]
+Workers = Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)]
+Ray = Annotated[str | None, typer.Option("--ray", help="address of a Ray cluster, or local", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def rocchio(
+    index: Index,
+    questions: Questions,
+    out_file: Out,
+    grammar: Annotated[str, typer.Option(help="G0 to G4, several with commas, or all")] = "G4",
+    reader: Reader = None,
+    limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="as many who as what, when, where, …")] = False,
+    snippet: Annotated[int, typer.Option(help="words of a passage that the agent sees", min=1)] = 70,
+    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    terms: Annotated[int, typer.Option("-n", help="terms of an observation that are used", min=1)] = 100,
+    tries: Annotated[int, typer.Option("-m", help="tries an operator", min=1)] = 100,
+    read_budget: Annotated[
+        int | None, typer.Option(help="passages a step may read; for training data, not for headroom", min=1)
+    ] = None,
+    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="read every hit of every candidate")] = False,
+    compact: Annotated[Path | None, typer.Option(help="also write the compact form, .zst or .xz")] = None,
+    cache: Annotated[Path | None, typer.Option(help="file of readings to keep; none: only while it runs")] = None,
+    workers: Workers = 1,
+    ray: Ray = None,
+    chunk: Annotated[int, typer.Option(help="questions a worker takes at a time", min=1)] = 32,
+    as_json: Json = False,
+) -> None:
+    """Search the refinements that raise the score most, from questions and their answers.
+
+    A killed run goes on where it stopped.
+
+    orienteer rocchio --index my-index --questions train.jsonl.xz --grammar G1,G4 --out sessions.jsonl --workers 2
+    """
+    from orienteer.rocchio.output import write_compact
+    from orienteer.rocchio.plan import Plan, variants_of
+    from orienteer.session import Settings
+
+    variants = variants_of(grammar)
+    plan = Plan(
+        terms, tries, Settings(steps=steps, snippet=snippet), read_budget=read_budget, exhaustive=exhaustive
+    )  # fmt: skip
+    asked = _questions(questions, limit, balanced)
+    costs = _generate(index, reader, asked, variants, out_file, plan, cache, workers, ray, chunk)
+    kept = write_compact([out_file], compact) if compact else None
+    if as_json:
+        return print(json.dumps({"out": str(out_file), **asdict(costs), "compact_sessions": kept}))
+    hours = costs.worker_seconds / 3600
+    rate = f", {costs.questions / hours:,.0f} questions an hour of one worker" if hours else ""
+    out.print(f"{costs.sessions:,} sessions of {costs.questions:,} questions in {out_file}{rate}")
+    return None
+
+
+def rocchio_stats(
+    sessions: Annotated[list[Path], typer.Argument(help="files of Rocchio sessions", show_default=False)],
+    figures: Annotated[Path | None, typer.Option(help="folder to draw the figures into (extra: eval)")] = None,
+    as_json: Json = False,
+) -> None:
+    """Lengths, gains, operators and results of Rocchio sessions, by grammar.
+
+    orienteer rocchio-stats sessions.jsonl --figures figures
+    """
+    from orienteer.rocchio.output import read_sessions
+    from orienteer.rocchio.stats import statistics
+
+    found = statistics(session for path in sessions for session in read_sessions(path)[1])
+    drawn = []
+    if figures is not None:
+        from orienteer.rocchio.figures import draw
+
+        drawn = draw(found, figures)
+    if as_json:
+        return print(json.dumps(found, ensure_ascii=False))
+    out.print(_table(found))
+    out.print(_endings(found))
+    for file in drawn:
+        out.print(str(file))
+    return None
+
+
+def rocchio_landscape(
+    index: Index,
+    questions: Questions,
+    out_file: Out,
+    reader: Reader = None,
+    limit: Annotated[int, typer.Option(help="only the first so many questions", min=1)] = 150,
+    step: Annotated[float, typer.Option(help="of the grid of λ1 and λ2", min=0.05, max=1.0)] = 0.2,
+    cache: Annotated[Path | None, typer.Option(help="file of readings to keep; none: only while it runs")] = None,
+    workers: Workers = 1,
+    ray: Ray = None,
+    chunk: Annotated[int, typer.Option(help="questions a worker takes at a time", min=1)] = 8,
+) -> None:
+    """What sessions of G3 reach for every λ1 and λ2 of the score, as JSON lines for the report's figure.
+
+    orienteer rocchio-landscape --index my-index --questions dev.jsonl.xz --out landscape.jsonl
+    """
+    from orienteer.rocchio.landscape import landscape, landscape_plan, landscape_variants, write_landscape
+    from orienteer.rocchio.output import read_sessions
+
+    asked = _questions(questions, limit, False)
+    sessions = out_file.with_name(f"{out_file.name}.sessions.jsonl")
+    variants = landscape_variants(step)
+    _generate(index, reader, asked, variants, sessions, landscape_plan(), cache, workers, ray, chunk)
+    rows = landscape(read_sessions(sessions)[1])
+    write_landscape(rows, out_file)
+    out.print(f"{len(rows)} points of {len(asked)} questions in {out_file}")
+
+
+def _questions(paths: list[Path], limit: int | None, balance: bool) -> list[Question]:
+    from orienteer.data import read_questions
+    from orienteer.rocchio.select import balanced
+
+    every = (question for path in paths for question in read_questions(path))
+    return (balanced(every) if balance else list(islice(every, limit)))[:limit]
+
+
+def _generate(
+    index: Path, reader: Path | None, asked: list[Question], variants: Any, out_file: Path, plan: Any,
+    cache: Path | None, workers: int, ray: str | None, chunk: int,
+) -> Costs:  # fmt: skip
+    from orienteer.rocchio.work import Files, generate
+
+    if cache is None and ray is None:
+        cache = out_file.with_name(f"{out_file.name}.parts") / "readings.db"
+    world = Files(index, reader, cache)
+    with _progress(len(asked)) as show:
+        return generate(
+            world, asked, variants, out_file, plan, workers=_workers(workers, ray), ray=ray, chunk=chunk, progress=show
+        )
+
+
+def _workers(workers: int, ray: str | None) -> int:
+    import os
+
+    return workers if workers or ray else os.cpu_count() or 1
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Done], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("questions", total=total, left="")
+
+        def show(done: Done) -> None:
+            left = "" if done.seconds_left is None else f"{done.seconds_left / 60:.0f} min left"
+            bar.update(task, completed=done.done, left=left)
+
+        yield show
+
+
+def _table(found: dict[str, dict[str, Any]]) -> Table:
+    """Results by grammar, at the start and at the end."""
+    table = Table(box=None, title="Rocchio sessions")
+    for name in ("grammar", "sessions", "steps", "length"):
+        table.add_column(name, justify="left" if name == "grammar" else "right")
+    measures = ("NDCG@5", "Top-1", "Top-5", "EM-MR", "score")
+    for name in (*measures, "read", "best operators"):
+        table.add_column(name, justify="right")
+    for grammar, row in found.items():
+        share = {name: count / max(1, row["steps"]) for name, count in row["operators"].items()}
+        table.add_row(
+            grammar, f"{row['sessions']:,}", f"{row['steps']:,}",
+            f"{row['length_mean']:.2f} ± {row['length_deviation']:.2f}",
+            *(f"{row['start'].get(name, 0):.1f} → {row['final'].get(name, 0):.1f}" for name in measures),
+            f"{row['passages_read']:.0f}", "  ".join(f"{name} {part:.0%}" for name, part in list(share.items())[:3]),
+        )  # fmt: skip
+    return table
+
+
+def _endings(found: dict[str, dict[str, Any]]) -> Table:
+    """How sessions ended, and why some were not searched."""
+    endings = list(dict.fromkeys(ending for row in found.values() for ending in row["ended"]))
+    table = Table("grammar", *endings, box=None, title="how they ended")
+    for grammar, row in found.items():
+        table.add_row(grammar, *(f"{row['ended'].get(ending, 0):,}" for ending in endings))
+    return table
+
+
+def bench_sessions(
+    index: Index,
+    questions: Annotated[Path, typer.Option(help="file of questions with answers")],
+    reader: Reader = None,
+    limit: Annotated[int, typer.Option(help="questions, pruned and exhaustive", min=1)] = 60,
+    naive: Annotated[int, typer.Option(help="questions that are also searched the naive way; 0: none", min=0)] = 5,
+    grammar: Annotated[str, typer.Option(help="grammar of the sessions")] = "G4",
+    as_json: Json = False,
+) -> None:
+    """Passages read and time of a Rocchio search, beside reading everything and beside the naive way.
+
+    orienteer bench sessions --index my-index --questions dev.jsonl.xz
+    """
+    import sys
+    from importlib import import_module
+
+    folder = Path(__file__).parents[3] / "benchmarks"
+    if not (folder / "sessions.py").is_file():
+        raise OrienteerError("the benchmark 'sessions' is not here; run it from a checkout of the project")
+    sys.path.insert(0, str(folder))
+    import_module("sessions").run(index, questions, reader, limit, naive, grammar, as_json)

@@ -1,0 +1,317 @@
+"""Many Rocchio sessions at once: one call to the engine and one to the reader serves all of them.
+
+Sessions do not wait for each other's steps. A round asks the engine for the candidates of those that begin a step,
+and the reader for what every session wants read next; a session whose step is decided goes on to its next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine, Hit
+from orienteer.errors import QueryError
+from orienteer.query import Refinement
+from orienteer.reader.cache import CachedReader
+from orienteer.reader.protocol import Reader
+from orienteer.rocchio.hits import hit_table, refine_all
+from orienteer.rocchio.ideal import ideal_observation, ideal_queries
+from orienteer.rocchio.notes import Bools, Notes, Slots
+from orienteer.rocchio.output import Ended, RocchioSession, RocchioStep, State
+from orienteer.rocchio.plan import Plan, Variant
+from orienteer.rocchio.search import Standing, StepSearch
+from orienteer.rocchio.vocabulary import Candidate, Vocabulary, Word, candidates
+from orienteer.session import Environment, Lexicon, Seen, Session
+
+
+def rocchio_sessions(
+    engine: Engine, reader: Reader, questions: Sequence[Question], variants: Sequence[Variant], plan: Plan
+) -> list[list[RocchioSession]]:
+    """Algorithm 1 for every question, a session for each variant, in their orders.
+
+    All sessions of a question share what is read. A session depends on its question and variant alone, never on what
+    else is searched with it.
+    """
+    return Lockstep(engine, reader, variants, plan).play(questions)
+
+
+@dataclass(slots=True)
+class _Search:
+    """A session under way: Algorithm 1 between two looks at the world."""
+
+    place: int  # of its question
+    variant: Variant
+    environment: Environment
+    session: Session
+    notes: Notes
+    ideal: frozenset[Word] = frozenset()
+    ideal_best: tuple[str, ...] = ()
+    seen: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    known: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    steps: list[RocchioStep] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    step: StepSearch | None = None
+    read: int = 0
+    ended: Ended | None = None
+    error: str = ""
+
+    def grow(self) -> None:
+        """Room for the passages that the notes have met since."""
+        more = np.zeros(len(self.notes) - len(self.seen), np.bool_)
+        self.seen, self.known = np.concatenate([self.seen, more]), np.concatenate([self.known, more])
+
+    def see(self) -> None:
+        """Marks what the session has seen; all of it is read."""
+        slots = self.notes.slots(each.passage.id for each in self.session.seen)
+        self.seen[slots] = self.known[slots] = True
+
+    def end(self, how: Ended, error: str = "") -> None:
+        self.ended, self.error = how, error
+
+
+class Lockstep:
+    """The engine, the reader and what is remembered of both, for one chunk of questions after another."""
+
+    def __init__(self, engine: Engine, reader: Reader, variants: Sequence[Variant], plan: Plan) -> None:
+        self._engine, self._plan, self._variants = engine, plan, tuple(variants)
+        # A step that is taken reads its hits again, through the environment: they must come from memory.
+        self._reader = reader if isinstance(reader, CachedReader) else CachedReader(reader)
+        self._lexicon, self._vocabulary = Lexicon(engine), Vocabulary(engine)
+        self._environments = [self._environment(variant) for variant in self._variants]
+
+    def _environment(self, variant: Variant) -> Environment:
+        environment = Environment(self._engine, self._reader, self._plan.settings_of(variant))
+        environment.lexicon = self._lexicon
+        return environment
+
+    def play(self, questions: Sequence[Question]) -> list[list[RocchioSession]]:
+        searches = self._open(questions)
+        self._find_ideals(searches)
+        while live := [search for search in searches if search.ended is None]:
+            self._begin_steps([search for search in live if search.step is None])
+            wanted = [(s, s.step.wanted()) for s in live if s.step is not None]
+            self._read([(search, slots) for search, slots in wanted if slots.size])
+            self._finish_steps([search for search, slots in wanted if not slots.size])
+        finished: list[list[RocchioSession]] = [[] for _ in questions]
+        for search in searches:
+            finished[search.place].append(_told(search))
+        return finished
+
+    def _open(self, questions: Sequence[Question]) -> list[_Search]:
+        """A search for each question and variant, with the question's own results; ended where there is no way on."""
+        opened = [environment.open(questions) for environment in self._environments]
+        searches = []
+        for place in range(len(questions)):
+            notes = Notes(opened[0][place].question, self._plan.settings.relevance) if opened else None
+            for variant, environment, sessions in zip(self._variants, self._environments, opened, strict=True):
+                assert notes is not None
+                search = _Search(place, variant, environment, sessions[place], notes)
+                _end_where_hopeless(search)
+                searches.append(search)
+        return searches
+
+    def _find_ideals(self, searches: Sequence[_Search]) -> None:
+        """Σ_* for every question that can be searched, from one round of queries and one of reading."""
+        first = {search.place: search for search in searches if search.ended is None}
+        queries = [ideal_queries(search.session.question, self._lexicon) for search in first.values()]
+        found = iter(self._engine.search_many([query for each in queries for query in each], self._plan.settings.hits))
+        pooled = [dict.fromkeys(hit.id for _ in each for hit in next(found)) for each in queries]
+        fetched = iter(self._engine.passages([id for ids in pooled for id in ids]))
+        passages = [[next(fetched) for _ in ids] for ids in pooled]
+        asked = [(s.session.question.question, p) for s, p in zip(first.values(), passages, strict=True)]
+        readings = self._reader.read_many(asked)
+        for search, own, read, mine in zip(first.values(), passages, readings, queries, strict=True):
+            company = [each for each in searches if each.place == search.place and each.ended is None]
+            if not own:
+                for each in company:
+                    each.end("answer nowhere" if mine else "no answer term")
+                continue
+            seen = [Seen(p, r, 0, rank) for rank, (p, r) in enumerate(zip(own, read, strict=True), 1)]
+            settings = search.environment.settings
+            observation = ideal_observation(search.session.question, seen, settings, self._lexicon)
+            sigma = frozenset(self._vocabulary.sigma(observation, self._plan.n).words)
+            self._take_note(search, [each.passage.id for each in seen])
+            slots = search.notes.slots(passage.id for passage in own)
+            search.notes.keep(slots, read)
+            for each in company:
+                each.ideal, each.ideal_best = sigma, tuple(passage.id for passage in observation.passages)
+                each.grow()
+                each.known[slots] = True
+                each.see()
+                each.read = int(each.known.sum())
+
+    def _take_note(self, search: _Search, ids: Sequence[str]) -> None:
+        """The notes know the passages that the session has seen, and these."""
+        search.notes.slots(each.passage.id for each in search.session.seen)
+        search.notes.slots(ids)
+        search.notes.judge(self._engine.passages(search.notes.unjudged()))
+
+    def _begin_steps(self, searches: Sequence[_Search]) -> None:
+        going = []
+        for search in searches:
+            [observation] = search.environment.observe([search.session])
+            sigma = self._vocabulary.sigma(observation, self._plan.n)
+            search.candidates = candidates(sigma, search.ideal, search.variant.grammar, self._plan.m)
+            if search.candidates:
+                going.append(search)
+            else:
+                search.end("best")
+        tables = self._refine(going)
+        waiting = {id(search.notes): search.notes for search in going}
+        unjudged = [notes.unjudged() for notes in waiting.values()]
+        fetched = self._engine.passages([passage for ids in unjudged for passage in ids])
+        at = 0
+        for notes, ids in zip(waiting.values(), unjudged, strict=True):
+            notes.judge(fetched[at : at + len(ids)])
+            at += len(ids)
+        for search, table in zip(going, tables, strict=True):
+            if table is not None:
+                search.grow()
+                search.step = self._step_search(search, table)
+
+    def _refine(self, searches: Sequence[_Search]) -> list[NDArray[np.int32] | None]:
+        """Slots of the hits of every candidate [candidates, hits]; None where the query cannot be refined."""
+        queries = [search.session.query for search in searches]
+        refinements = [[each.refinement for each in search.candidates] for search in searches]
+        hits = self._plan.settings.hits
+        lists: list[Sequence[Sequence[Hit]] | None]
+        try:
+            lists = list(refine_all(self._engine, queries, refinements, hits))
+        except QueryError:
+            # One query that the engine refuses must not cost the others their step.
+            lists = [self._refine_alone(*each, hits) for each in zip(searches, refinements, strict=True)]
+        tables: list[NDArray[np.int32] | None] = []
+        for search, found in zip(searches, lists, strict=True):
+            if found is None:
+                tables.append(None)
+                continue
+            ids, table = hit_table(found, hits)
+            slots = np.array([*search.notes.slots(ids), -1], np.int32)
+            tables.append(slots[table])  # -1, no hit, is the last
+        return tables
+
+    def _refine_alone(
+        self, search: _Search, refinements: Sequence[Refinement], hits: int
+    ) -> Sequence[Sequence[Hit]] | None:
+        try:
+            return self._engine.refine(search.session.query, refinements, hits)
+        except QueryError as error:
+            search.end("error", f"the query cannot be refined: {error.message}")
+            return None
+
+    def _step_search(self, search: _Search, table: NDArray[np.int32]) -> StepSearch:
+        new = np.where((table >= 0) & ~np.append(search.seen, True)[table], table, np.int32(-1))
+        score = search.session.score
+        assert score is not None
+        return StepSearch(
+            search.notes, Standing.of(search.session.best, score.total), new, search.known,
+            lambda1=search.variant.lambda1, lambda2=search.variant.lambda2,
+            budget=self._plan.read_budget, exhaustive=self._plan.exhaustive,
+        )  # fmt: skip
+
+    def _read(self, wanted: Sequence[tuple[_Search, Slots]]) -> None:
+        """One batch for all; a passage that two sessions of a question want is read once."""
+        slots_of: dict[int, dict[int, None]] = {}
+        notes_of: dict[int, Notes] = {}
+        for search, slots in wanted:
+            notes_of[search.place] = search.notes
+            unread = slots_of.setdefault(search.place, {})
+            unread.update((slot, None) for slot in slots.tolist() if not search.notes.read[slot])
+        fresh = {place: list(slots) for place, slots in slots_of.items() if slots}
+        fetched = iter(self._engine.passages([notes_of[place].ids[s] for place, slots in fresh.items() for s in slots]))
+        batch = [(notes_of[place].question.question, [next(fetched) for _ in slots]) for place, slots in fresh.items()]
+        if batch:
+            for place, readings in zip(fresh, self._reader.read_many(batch), strict=True):
+                notes_of[place].keep(fresh[place], readings)
+        for search, slots in wanted:
+            assert search.step is not None
+            search.step.learn(slots)
+
+    def _finish_steps(self, searches: Sequence[_Search]) -> None:
+        """Takes what was chosen; ends the sessions in which nothing was."""
+        chosen: list[tuple[_Search, int]] = []
+        for search in searches:
+            assert search.step is not None
+            winner = search.step.winner()
+            search.read += search.step.read
+            if winner is None:
+                search.end("best")
+            else:
+                chosen.append((search, winner))
+        for environment in self._environments:
+            mine = [(search, winner) for search, winner in chosen if search.environment is environment]
+            actions = [search.candidates[winner].refinement for search, winner in mine]
+            taken = environment.take([search.session for search, _ in mine], actions)
+            for (search, winner), session in zip(mine, taken, strict=True):
+                self._take_step(search, winner, session)
+
+    def _take_step(self, search: _Search, winner: int, session: Session) -> None:
+        step = search.step
+        assert step is not None
+        if session.ended == "illegal":
+            search.end("error", session.error)
+            return
+        search.session = session
+        others = [
+            (search.candidates[row].refinement, float(step.bound[row])) for row in step.runners_up(self._plan.others)
+        ]
+        chosen = search.candidates[winner]
+        search.steps.append(
+            RocchioStep(
+                chosen.refinement, chosen.sources, _state(session), tuple(hit.id for hit in session.steps[-1].hits),
+                len(search.candidates), step.read, tuple(others),
+            )
+        )  # fmt: skip
+        search.see()
+        search.step = None
+        if session.ended:
+            search.end("steps")
+
+
+def _end_where_hopeless(search: _Search) -> None:
+    session = search.session
+    if session.ended == "error":
+        search.end("error", session.error)
+    elif session.ended == "no hits":
+        search.end("no hits")
+    elif not session.question.answers:
+        search.end("no answer")
+    elif session.ended:
+        search.end("steps")
+
+
+def _state(session: Session) -> State:
+    score = session.score
+    assert score is not None
+    return State(
+        score, tuple(bool(each.relevant) for each in session.best), tuple(bool(each.exact) for each in session.best),
+        tuple(each.passage.id for each in session.best),
+    )  # fmt: skip
+
+
+def _told(search: _Search) -> RocchioSession:
+    assert search.ended is not None
+    session = search.session
+    judged = bool(session.steps) and session.steps[0].score is not None
+    start = _start(search) if judged else None
+    read = search.read or len(session.seen)
+    return RocchioSession(
+        session.question.id, search.variant, search.ended, start, tuple(search.steps), search.ideal_best, read,
+        search.error,
+    )  # fmt: skip
+
+
+def _start(search: _Search) -> State | None:
+    """The state after the question itself, from the session's end: what was seen at step 0."""
+    first = search.session.steps[0]
+    if first.score is None:
+        return None
+    seen = {each.passage.id: each for each in search.session.seen}
+    best = [seen[id] for id in first.best]
+    return State(
+        first.score, tuple(bool(each.relevant) for each in best), tuple(bool(each.exact) for each in best), first.best
+    )

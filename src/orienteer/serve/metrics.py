@@ -1,0 +1,72 @@
+"""Counters for Prometheus, and the access log, which never holds what was asked unless it is told to."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("orienteer.access")
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """One registry an app: several apps in one process count for themselves."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        kept: dict[str, Any] = {"registry": self.registry, "namespace": "orienteer"}
+        self.requests = Counter("requests", "answered", ["method", "route", "status"], **kept)
+        self.seconds = Histogram("request_seconds", "from first byte to last", ["route"], buckets=_SECONDS, **kept)
+        self.steps = Counter("steps", "steps taken, by whom", ["by"], **kept)
+        self.step_seconds = Histogram("step_seconds", "of a step, waiting included", buckets=_SECONDS, **kept)
+        self.batch = Histogram("batch_size", "requests that shared a batch", ["work"], buckets=_SIZES, **kept)
+        self.running = Gauge("sessions_running", "agents at work", **kept)
+        self.in_memory = Gauge("sessions_in_memory", "sessions on the bench", **kept)
+
+    def text(self) -> bytes:
+        return bytes(generate_latest(self.registry))
+
+
+class Observed:
+    """Counts and logs every request; outermost, so that refused ones count too."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, log_queries: bool) -> None:
+        self._app, self._metrics, self._log_queries = app, metrics, log_queries
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status, size = time.monotonic(), 500, 0
+
+        async def counting(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        scope.setdefault("state", {})
+        try:
+            await self._app(scope, receive, counting)
+        finally:
+            seconds = time.monotonic() - started
+            # The route's pattern, not the path: ids must not make a series each.
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            self._metrics.seconds.labels(route).observe(seconds)
+            self._write(scope, status, size, seconds)
+
+    def _write(self, scope: Scope, status: int, size: int, seconds: float) -> None:
+        client = (scope.get("client") or ("-",))[0]
+        asked = f" {scope['state'].get('asked', '')!r}" if self._log_queries and scope["state"].get("asked") else ""
+        path = scope["path"].encode("ascii", "backslashreplace").decode()
+        log.info('%s "%s %s" %d %d %.0fms%s', client, scope["method"], path, status, size, 1000 * seconds, asked)

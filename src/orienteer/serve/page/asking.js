@@ -1,0 +1,72 @@
+// The form that asks: a question, an agent or two, how many steps.
+
+import { button, el } from "./dom.js";
+
+/** `agents` are the labels of the agents to choose; submit({question, answers, agents, steps}). */
+export function askForm(about, { agents, labels, question = "", onSubmit }) {
+  const index = about.indexes.length > 1
+    ? field("Index", el("select", { id: "ask-index" }, about.indexes.map(({ name }) => el("option", { value: name }, name))))
+    : null;
+  const form = el(
+    "form",
+    {
+      class: "ask", "aria-label": "Ask",
+      onsubmit: (event) => {
+        event.preventDefault();
+        const value = (id) => form.querySelector(`#${id}`)?.value.trim() ?? "";
+        form.classList.remove("open");
+        if (!value("ask-question")) return form.querySelector("#ask-question").focus();
+        onSubmit({
+          question: value("ask-question"),
+          answers: value("ask-answers").split(";").map((text) => text.trim()).filter(Boolean),
+          agents: labels.map((_, i) => value(`ask-agent-${i}`)),
+          steps: Math.min(Math.max(0, Number(value("ask-steps")) || 0), about.max_steps),
+          index: value("ask-index"),
+        });
+      },
+    },
+    el("label", { class: "unseen", for: "ask-question" }, "Your question"),
+    el(
+      "div",
+      { class: "ask-line" },
+      el("input", { id: "ask-question", type: "text", value: question, placeholder: "Ask a question in plain words", autocomplete: "off", maxlength: "2000", required: true }),
+      el("button", { type: "submit", class: "primary" }, labels.length > 1 ? "Compare" : "Ask"),
+    ),
+    button("Options", () => form.classList.toggle("open"), { class: "link ask-toggle" }),
+    el(
+      "div",
+      { class: "ask-options" },
+      labels.map((label, i) => field(label, agentChoice(about, `ask-agent-${i}`, agents[i]))),
+      field("Steps", el("input", { id: "ask-steps", type: "number", min: "0", max: String(about.max_steps), value: "5" })),
+      field("Known answer", el("input", { id: "ask-answers", type: "text", placeholder: "optional; several with ;", autocomplete: "off" })),
+      index,
+    ),
+  );
+  return form;
+}
+
+const field = (label, control) => el("label", { class: "field-label" }, el("span", null, label), control);
+
+/** The first agents of each family; any other name can be typed in nowhere, so all are listed, family by family. */
+function agentChoice(about, id, chosen) {
+  const families = new Map();
+  for (const agent of about.agents) families.set(agent.family, [...(families.get(agent.family) ?? []), agent]);
+  return el(
+    "select",
+    { id },
+    [...families].map(([family, agents]) =>
+      el("optgroup", { label: family }, agents.map(({ name, about: what }) => el("option", { value: name, selected: name === chosen, title: what }, name))),
+    ),
+  );
+}
+
+/** Questions to begin with; ask(example) when one is chosen. */
+export function exampleList(about, ask) {
+  if (!about.examples.length) return null;
+  return el(
+    "section",
+    { class: "examples", "aria-labelledby": "examples-title" },
+    el("h2", { id: "examples-title" }, "Questions to begin with"),
+    el("ul", null, about.examples.map((example) => el("li", null, button(example.question, () => ask(example), { class: "example" })))),
+  );
+}

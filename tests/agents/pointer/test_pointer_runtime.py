@@ -1,0 +1,233 @@
+"""The pointer at work: always legal, the same in any company, honest about damaged folders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lexical_reader import LexicalReader
+from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
+from tiny_pointer import observation, observations, save_pointer
+
+from orienteer.agents import CheckpointMissingError, check_agent, make_agent
+from orienteer.agents.pointer.decoding import Choices, Decoding, choices, look_ahead
+from orienteer.agents.pointer.folder import Layout, load_folder
+from orienteer.agents.pointer.head import Scores, pool
+from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
+from orienteer.errors import OrienteerError
+from orienteer.query import GRAMMARS, Operator, Query, Refinement
+from orienteer.reader.errors import ModelCorruptError, ModelMissingError
+from orienteer.session import Agent, Environment, ObservedPassage, Settings, Stop, run_sessions
+
+WORLD = ReferenceEngine(PASSAGES)
+
+
+@pytest.fixture(scope="module")
+def by_grammar(pointer_folder: Path) -> dict[str, PointerAgent]:
+    return {
+        name: PointerAgent.from_pretrained(pointer_folder, WORLD, grammar, threads=1)
+        for name, grammar in GRAMMARS.items()
+    }
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
+@given(seen=observations(WORLD), name=st.sampled_from(list(GRAMMARS)))
+def test_no_moment_of_any_grammar_makes_an_illegal_refinement(by_grammar, seen, name: str) -> None:
+    agent = by_grammar[name]
+    [(action, notes)] = agent.act_with_notes([seen])
+    if isinstance(action, Stop):
+        assert seen.may_stop or not notes["likeliest"]
+        return
+    assert isinstance(action, Refinement)
+    assert Operator(action.op, action.weight) in GRAMMARS[name].operators
+    offered = {term.text: term.sources for term in seen.terms}
+    assert action.term in offered
+    assert action.term not in seen.used
+    assert action.field == "contents" or "title" in offered[action.term]
+
+
+@pytest.mark.parametrize("name", list(GRAMMARS))
+def test_whole_sessions_of_hard_questions_have_no_illegal_step(name: str, engine: Engine, pointer_folder: Path) -> None:
+    agent = PointerAgent.from_pretrained(pointer_folder, engine, GRAMMARS[name], threads=1)
+    environment = Environment(engine, LexicalReader(), Settings(steps=12))
+    for session in run_sessions(environment, agent, [*QUESTIONS, *HARD_QUESTIONS]).sessions:
+        assert session.ended != "illegal", session.error
+        assert session.ended != "error" or "cannot be asked" in session.error
+
+
+def test_the_pointer_keeps_the_contract(engine: Engine, pointer_folder: Path, environment: Environment) -> None:
+    check_agent(PointerAgent.from_pretrained(pointer_folder, engine, threads=2), environment, QUESTIONS)
+
+
+def test_a_pointer_is_made_by_its_name(embedded: EmbeddedEngine, pointer_folder: Path) -> None:
+    entry = make_agent(f"pointer-G1={pointer_folder}[steps=7]", embedded)
+    assert isinstance(entry.agent, PointerAgent)
+    assert isinstance(entry.agent, Agent)
+    assert entry.agent.grammar.name == "G1"
+    assert entry.settings.steps == 7
+    looking = make_agent(f"pointer+look6={pointer_folder}", embedded).agent
+    assert isinstance(looking, PointerAgent)
+    assert (looking.grammar.name, looking.decoding.look) == ("G4", 6)
+
+
+def test_a_missing_checkpoint_says_how_to_make_one(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointMissingError, match="orienteer train pointer"):
+        make_agent(f"pointer={tmp_path / 'nowhere'}", embedded)
+    with pytest.raises(ModelMissingError, match="no pointer there"):
+        make_agent(f"pointer={tmp_path}", embedded)
+
+
+def test_an_agent_that_may_stop_does_so_once_it_is_likely_enough(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings(allow_stop=True))
+    [seen] = environment.observe(environment.open(QUESTIONS[:1]))
+    stops = []
+    for number, threshold in enumerate((0.0, 1.0)):
+        folder = save_pointer(tmp_path / str(number), decoding=Decoding(stop=threshold))
+        agent = PointerAgent.from_pretrained(folder, embedded, threads=1)
+        [action] = agent.act([seen])
+        stops.append(isinstance(action, Stop))
+    assert stops == [True, False]
+
+
+def test_a_look_passes_over_what_finds_nothing_and_prefers_what_is_new(embedded: EmbeddedEngine) -> None:
+    known = PASSAGES[:4]
+    seen = observation(embedded, "lamp", [ObservedPassage(p.id, p.title, p.text, "", 0.5) for p in known])
+    seen = replace(seen, terms=tuple(replace(t, sources=frozenset({"snippet"})) for t in seen.terms))
+    names = [term.text for term in seen.terms]
+    plus = 11  # + contents
+    none = replace(seen.terms[0], text="nosuchword")
+    terms = (none, seen.terms[names.index("reef")], seen.terms[names.index("tower")])
+    places = np.array([plus, 15 + plus, 30 + plus])
+    found = Choices(terms, places, np.log([0.5, 0.3, 0.2]), 0.0)
+    assert [str(found.refinement(rank)) for rank in range(3)] == [
+        '+(contents:"nosuchword")', '+(contents:"reef")', '+(contents:"tower")',
+    ]  # fmt: skip
+    assert look_ahead(found, seen, embedded, Decoding(look=3, fresh=0.0)) == 1
+    new = [
+        sum(h.id not in {p.id for p in known} for h in embedded.search(_plus("lamp", t), 5)) for t in ("reef", "tower")
+    ]
+    assert look_ahead(found, seen, embedded, Decoding(look=3, fresh=10.0)) == (1 if new[0] >= new[1] else 2)
+    assert look_ahead(found, seen, embedded, Decoding(look=1)) == 0
+
+
+def _plus(question: str, term: str) -> Query:
+    return Query(question, (Refinement("+", "contents", term),))
+
+
+def test_an_agent_that_looks_keeps_the_contract(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    folder = save_pointer(tmp_path, decoding=Decoding(look=8))
+    environment = Environment(embedded, LexicalReader(), Settings(steps=5))
+    check_agent(PointerAgent.from_pretrained(folder, embedded, threads=1), environment, QUESTIONS)
+
+
+def test_pooling_takes_the_mean_of_a_terms_pieces_in_each_source() -> None:
+    states = np.arange(12, dtype=np.float32).reshape(6, 2)
+    occurrences = np.array([[0, 0, 1], [0, 3, 2], [0, 3, 4], [2, 1, 5]], np.int16)
+    pooled = pool(states, occurrences, 3).reshape(3, 4, 2)
+    expected = np.zeros((3, 4, 2), np.float32)
+    expected[0, 0], expected[0, 3], expected[2, 1] = states[1], (states[2] + states[4]) / 2, states[5]
+    assert (pooled == expected).all()
+
+
+def test_the_probabilities_of_all_legal_actions_add_up_to_one(pointer: PointerAgent, embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    view = pointer._viewer(environment.observe(environment.open(QUESTIONS[:1]))[0])
+    found = pointer.choices(view, pointer.scores([view])[0])
+    assert np.exp(found.log_probabilities).sum() + found.stop == pytest.approx(1)
+    assert (np.diff(found.log_probabilities) <= 0).all()
+    assert len(found) == view.open.sum()
+
+
+def test_the_notes_name_the_action_taken(pointer: PointerAgent, environment: Environment) -> None:
+    seen = environment.observe(environment.open(QUESTIONS))
+    for action, notes in pointer.act_with_notes(seen):
+        assert notes["likeliest"][0][0] == str(action)
+        json.dumps(notes)
+
+
+def test_int8_stays_near_float32(pointer_folder: Path, embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    exact = PointerAgent.from_pretrained(pointer_folder, embedded, compute="float32", threads=1)
+    small = PointerAgent.from_pretrained(pointer_folder, embedded, threads=1)
+    assert exact.fingerprint != small.fingerprint
+    views = [exact._viewer(seen) for seen in environment.observe(environment.open(QUESTIONS))]
+    one, other = (np.concatenate([s.slots.ravel() for s in agent.scores(views)]) for agent in (exact, small))
+    assert np.corrcoef(one, other)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_a_damaged_file_is_one_clear_error(tmp_path: Path, name: str, damage: str) -> None:
+    path = save_pointer(tmp_path) / name
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif damage == "flip":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    else:
+        path.unlink()
+    expected = ModelMissingError if damage == "gone" else ModelCorruptError
+    with pytest.raises(expected, match=name):
+        load_folder(tmp_path)
+
+
+def test_weights_of_other_features_are_refused(tmp_path: Path) -> None:
+    save_pointer(tmp_path, layout=Layout(term_features=("idf",)))
+    with pytest.raises(ModelCorruptError, match="other features"):
+        load_folder(tmp_path)
+
+
+def test_a_readers_folder_is_told_from_a_pointers(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"reader": {}}')
+    with pytest.raises(ModelMissingError, match='no entry "pointer"'):
+        load_folder(tmp_path)
+
+
+def test_a_folder_holds_no_more_than_it_should(pointer_folder: Path) -> None:
+    files = load_folder(pointer_folder)
+    assert files.layout == Layout()
+    assert files.decoding == Decoding()
+    assert sorted(path.name for path in pointer_folder.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"stop": 1.5}, {"look": -1}])
+def test_decoding_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(OrienteerError, match="expected"):
+        Decoding(**wrong)  # type: ignore[arg-type]
+
+
+def test_where_there_is_no_term_stopping_is_certain() -> None:
+    scores = Scores(np.zeros((0, 15), np.float32), 0.3, 0.0)
+    found = choices(scores, np.zeros((0, 15), np.bool_), ())
+    assert len(found) == 0
+    assert found.stop == 1.0
+
+
+def test_playing_imports_no_torch() -> None:
+    code = "import sys, orienteer.agents, orienteer.agents.pointer.runtime; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_row_alone_on_all_cores_is_scored_as_it_is_among_others(
+    pointer_folder: Path, embedded: EmbeddedEngine
+) -> None:
+    agent = PointerAgent.from_pretrained(pointer_folder, embedded, threads=2)
+    environment = Environment(embedded, LexicalReader(), Settings())
+    views = [agent._viewer(seen) for seen in environment.observe(environment.open(QUESTIONS))]
+    for view, among in zip(views, agent.scores(views), strict=True):
+        [alone] = agent.scores([view], 1)
+        assert (alone.slots == among.slots).all()
+        assert (alone.stop, alone.gain) == (among.stop, among.gain)

@@ -1,0 +1,121 @@
+"""The doctor, and the command line over services."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from orienteer.bundled import bundled_passages
+from orienteer.commands.remote import doctor, index_to
+from orienteer.data.jsonl import write_jsonl
+from orienteer.engine.build import build_index
+from orienteer.engine.embedded import open_index
+from orienteer.engine.opensearch import FieldNames, Settings
+from orienteer.engine.opensearch.doctor import Finding, examine
+from orienteer.engine.opensearch.loading import load
+from orienteer.engine.opensearch.service import Service
+from orienteer.engine.opensearch.settings import read_address
+from orienteer.errors import DuplicateIdError
+
+PASSAGES = bundled_passages()[:150]
+
+
+@pytest.fixture(scope="module")
+def double(start) -> Any:
+    return start("opensearch-2")
+
+
+@pytest.fixture(scope="module")
+def healthy(double) -> Service:
+    service = Service(read_address(f"{double.base}/healthy"), Settings())
+    load(service, PASSAGES, shards=2)
+    return service
+
+
+def found(findings: list[Finding], text: str) -> Finding:
+    [one] = [finding for finding in findings if text in finding.what]
+    return one
+
+
+def test_an_index_that_we_loaded_is_fit_in_every_respect(healthy, tmp_path) -> None:
+    build_index(PASSAGES, tmp_path, threads=1)
+    findings = list(examine(healthy, open_index(tmp_path), sample=60, thorough=True))
+    assert [finding for finding in findings if finding.level != "good"] == []
+    for text in ("OpenSearch 2.19.0", "healthy is green", "60 of 60 scores", "60 of 60 queries", "contract is kept",
+                 "150 passages in 2 shards", "older factor 2.2", "a search takes"):  # fmt: skip
+        assert found(findings, text)
+
+
+def test_an_embedded_index_of_other_passages_is_told(healthy, tmp_path) -> None:
+    build_index(PASSAGES[:100], tmp_path, threads=1)
+    finding = found(list(examine(healthy, open_index(tmp_path), sample=40)), "of 40 queries")
+    assert finding.level == "fair"
+    assert finding.advice.startswith("the first that is not: ")
+
+
+def test_a_foreign_index_is_told_what_differs(double) -> None:
+    service = Service(read_address(f"{double.base}/foreign"), Settings(names=FieldNames("body", "head", "body")))
+    text = {"type": "text"}
+    similarity = {"default": {"type": "BM25", "k1": "0.9", "b": "0.4"}}
+    mapping = {"properties": {"body": text, "head": text | {"analyzer": "english"}}}
+    service.ask("PUT", "", {"settings": {"index": {"similarity": similarity}}, "mappings": mapping})
+    service.create([(p.id, {"head": p.title, "body": p.text}) for p in PASSAGES[:30]])
+    service.ask("POST", "/_refresh")
+    findings = list(examine(service, sample=20))
+    assert found(findings, "contents (body): StandardAnalyzer, but stop words are in the index").level == "fair"
+    assert found(findings, "title (head): the analyser 'english' makes other terms").level == "fair"
+    assert found(findings, "contents (body): BM25 k1=0.9 b=0.4").level == "fair"
+    assert found(findings, "passages do not know their place").level == "fair"
+    scores = found(findings, "scores of a word in a passage")
+    assert scores.level == "fair"
+    assert "here; length" in scores.advice or "is the title part of the contents" in scores.advice
+
+
+def test_a_missing_or_half_loaded_index_is_bad(double, healthy) -> None:
+    missing = Service(read_address(f"{double.base}/nothing"), Settings())
+    assert [finding.level for finding in examine(missing)] == ["good", "bad"]
+    half = Service(read_address(f"{double.base}/half"), Settings())
+
+    def broken() -> Any:
+        yield from PASSAGES[:40]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load(half, broken())
+    findings = list(examine(half, sample=10))
+    assert found(findings, "loading was broken off").level == "bad"
+
+
+def command() -> typer.Typer:
+    app = typer.Typer()
+    app.command("doctor")(doctor)
+    app.command("other")(lambda: None)
+    return app
+
+
+def test_doctor_prints_findings_and_its_exit_code_says_fit_or_not(healthy, double) -> None:
+    run = CliRunner().invoke(command(), ["doctor", "--engine", f"{double.base}/healthy", "--sample", "5", "--json"])
+    rows = [json.loads(line) for line in run.stdout.splitlines()]
+    assert (run.exit_code, {row["level"] for row in rows}) == (0, {"good"})
+    run = CliRunner().invoke(command(), ["doctor", "--engine", f"{double.base}/nothing"])
+    assert run.exit_code == 1
+    assert "✗ no index 'nothing'" in run.stdout
+
+
+def test_index_to_loads_files_and_goes_on(double, tmp_path: Path, capsys) -> None:
+    write_jsonl(tmp_path / "passages.jsonl", PASSAGES[:50])
+    address = f"{double.base}/from-files"
+    index_to([tmp_path / "passages.jsonl"], address, as_json=True)
+    first = json.loads(capsys.readouterr().out)
+    assert (first["passages"], first["already_there"], first["bad_rows"]) == (50, 0, 0)
+    index_to([tmp_path / "passages.jsonl"], address)
+    assert "50 passages in " in (said := capsys.readouterr().out)
+    assert "50 of them were there already" in said
+    write_jsonl(tmp_path / "more.jsonl", [*PASSAGES[50:53], PASSAGES[51]])
+    with pytest.raises(DuplicateIdError, match=r"it stands at .*more.jsonl:2, .*more.jsonl:4"):
+        index_to([tmp_path / "passages.jsonl", tmp_path / "more.jsonl"], address)

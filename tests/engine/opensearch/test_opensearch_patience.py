@@ -1,0 +1,184 @@
+"""Waits, attempts and the circuit breaker, on a clock that does not run by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from orienteer.engine.opensearch.clients import Failure
+from orienteer.engine.opensearch.errors import (
+    CircuitOpenError,
+    NoServiceIndexError,
+    ServiceAnswerError,
+    ServiceRefusedError,
+    ServiceUnavailableError,
+)
+from orienteer.engine.opensearch.patience import Breaker, Patience
+from orienteer.engine.opensearch.service import Service
+from orienteer.engine.opensearch.settings import Secret, Settings, read_address
+
+
+class Clock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+class Scripted:
+    """A client that gives prepared answers, failures among them, and then the last one for ever."""
+
+    def __init__(self, *answers: Any):
+        self.answers = list(answers)
+        self.sent: list[str | None] = []
+
+    def send(self, method: str, path: str, params: Mapping[str, str], body: str | None, kind: str) -> Any:
+        self.sent.append(body)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Failure):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        pass
+
+
+BUSY = Failure("busy", status=503)
+
+
+def service(*answers: Any, attempts: int = 4, failures: int = 100, **settings: Any) -> tuple[Service, Scripted, Clock]:
+    client, clock = Scripted(*answers), Clock()
+    patience = Patience(attempts, Breaker(failures, 20.0, clock), clock.sleep, seed=1)
+    address = read_address("http://localhost:9200/passages")
+    return Service(address, Settings(attempts=attempts, **settings), client, patience), client, clock
+
+
+def found(*ids: str) -> dict[str, Any]:
+    hits = [{"_id": id, "_score": 1.0} for id in ids]
+    return {"_shards": {"total": 2, "failed": 0}, "timed_out": False, "hits": {"hits": hits}}
+
+
+def test_a_request_is_repeated_until_it_succeeds_with_waits_that_double() -> None:
+    asked, client, clock = service(BUSY, BUSY, BUSY, {"ok": 1})
+    assert asked.ask("GET", "") == {"ok": 1}
+    assert len(client.sent) == 4
+    assert all(0.125 * 2**n <= wait <= 0.25 * 2**n for n, wait in enumerate(clock.waits))
+
+
+def test_the_services_own_wish_to_wait_is_granted_up_to_a_limit() -> None:
+    asked, _, clock = service(Failure("busy", status=429, wait=7.0), Failure("busy", status=429, wait=900.0), {})
+    asked.ask("GET", "")
+    assert clock.waits == [7.0, 30.0]
+
+
+def test_the_last_attempt_ends_in_one_error_that_says_what_came() -> None:
+    asked, client, _ = service(BUSY)
+    with pytest.raises(ServiceUnavailableError, match=r"in 4 attempts; the last gave: busy \(503\).*_TIMEOUT"):
+        asked.ask("GET", "")
+    assert len(client.sent) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "complaint"),
+    [
+        (400, ServiceAnswerError, "refuses a request"),
+        (401, ServiceRefusedError, "credentials sent: none; set ORIENTEER_SEARCH_API_KEY"),
+        (403, ServiceRefusedError, "to some that may use 'passages'"),
+        (404, NoServiceIndexError, "make it with `orienteer index PASSAGES --to http://localhost:9200/passages`"),
+    ],
+)
+def test_what_will_not_change_is_not_asked_again(status, error, complaint) -> None:
+    asked, client, clock = service(Failure("no", status=status))
+    with pytest.raises(error, match=complaint):
+        asked.ask("GET", "")
+    assert len(client.sent) == 1
+    assert not clock.waits
+
+
+def test_a_secret_that_the_service_sends_back_is_not_in_the_error() -> None:
+    asked, _, _ = service(Failure("bad key s3cret!", status=403), api_key=Secret("s3cret!"))
+    with pytest.raises(ServiceRefusedError, match=r"bad key \*\*\*; credentials sent: an API key") as caught:
+        asked.ask("GET", "")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_only_what_is_missing_of_a_batch_is_asked_again() -> None:
+    busy = {"error": {"reason": "queue full"}, "status": 429}
+    asked, client, _ = service({"responses": [found("a"), busy, found("c")]}, {"responses": [found("b")]})
+    answers = asked.search_many([{"query": name} for name in "abc"])
+    assert [answer["hits"]["hits"][0]["_id"] for answer in answers] == ["a", "b", "c"]
+    assert [line for line in client.sent[1].split("\n") if 'query"' in line] == [json.dumps({"query": "b"})]
+
+
+def test_equal_searches_are_asked_once() -> None:
+    asked, client, _ = service({"responses": [found("a"), found("b")]})
+    answers = asked.search_many([{"query": name} for name in "abab"])
+    assert [answer["hits"]["hits"][0]["_id"] for answer in answers] == ["a", "b", "a", "b"]
+    assert len(client.sent) == 1
+
+
+def test_a_search_that_the_service_cannot_read_is_not_asked_again() -> None:
+    wrong = {"error": {"type": "parsing_exception", "reason": "unknown query"}, "status": 400}
+    busy = {"error": {"reason": "queue full"}, "status": 429}
+    asked, client, _ = service({"responses": [busy, wrong]})
+    with pytest.raises(ServiceAnswerError, match=r"\(400\): unknown query"):
+        asked.search_many([{"query": 1}, {"query": 2}])
+    assert len(client.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ({"responses": [found() | {"_shards": {"total": 2, "failed": 1}}]}, "1 of 2 shards failed"),
+        ({"responses": [found() | {"timed_out": True}]}, "ran out of time"),
+        ({"responses": [{"took": 1}]}, "without hits"),
+        ({"responses": ["?"]}, "no JSON object"),
+        ({"responses": []}, "without a response for each search"),
+        ([], "without a response for each search"),
+        (None, "without a response for each search"),
+    ],
+)
+def test_a_part_of_an_answer_is_no_answer(answer, complaint) -> None:
+    asked, client, _ = service(answer)
+    with pytest.raises(ServiceUnavailableError, match=complaint):
+        asked.search({"query": 1})
+    assert len(client.sent) == 4
+    asked, _, _ = service(answer, {"responses": [found("a")]})
+    assert asked.search({"query": 1}) == found("a")
+
+
+def test_after_many_failures_in_a_row_nobody_asks_for_a_while() -> None:
+    asked, client, clock = service(BUSY, attempts=2, failures=3)
+    with pytest.raises(ServiceUnavailableError):
+        asked.ask("GET", "")
+    with pytest.raises(CircuitOpenError, match="3 times in a row and is left in peace for 20 s more"):
+        asked.ask("GET", "")  # its first attempt is the third failure
+    sent = len(client.sent)
+    with pytest.raises(CircuitOpenError):
+        asked.ask("GET", "")
+    assert len(client.sent) == sent
+    clock.now += 30
+    with pytest.raises(CircuitOpenError):
+        asked.ask("GET", "")  # one attempt, which fails and opens the circuit anew
+    assert len(client.sent) == sent + 1
+    clock.now += 30
+    client.answers = [{"ok": 1}]
+    assert asked.ask("GET", "") == asked.ask("GET", "") == {"ok": 1}
+
+
+def test_a_busy_or_refusing_service_does_not_open_the_circuit() -> None:
+    asked, _, _ = service(Failure("busy", status=429), attempts=5, failures=2)
+    for _ in range(3):
+        with pytest.raises(ServiceUnavailableError, match="in 5 attempts"):
+            asked.ask("GET", "")

@@ -1,0 +1,77 @@
+"""The room's commands, mounted as the command line mounts them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from generated_world import ASKED
+from hash_reader import HashReader
+from typer.testing import CliRunner, Result
+
+from orienteer.bundled import bundled_engine
+from orienteer.data import write_jsonl
+from orienteer.engine import Engine
+from orienteer.reader.protocol import Reader
+from orienteer.rocchio import commands, read_sessions
+from orienteer.rocchio.work import Files
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+    def opened(self: Files) -> tuple[Engine, Reader]:
+        return bundled_engine(), HashReader(ASKED)
+
+    monkeypatch.setattr(Files, "open", opened)
+    app = typer.Typer()
+    for function in (commands.rocchio, commands.rocchio_stats, commands.rocchio_landscape):
+        app.command(function.__name__.replace("_", "-"))(function)
+
+    def run(*arguments: object) -> Result:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+    return run
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    write_jsonl(tmp_path / "questions.jsonl", ASKED)
+    return tmp_path / "questions.jsonl"
+
+
+def test_sessions_are_searched_and_told(command: Command, questions: Path, tmp_path: Path) -> None:
+    out, small = tmp_path / "sessions.jsonl", tmp_path / "small.jsonl.zst"
+    options = ("-n", 10, "-m", 5, "--steps", 2, "--grammar", "G0,G4", "--limit", 5, "--balanced", "--json")
+    told = command("rocchio", "--index", "x", "--questions", questions, "--out", out, "--compact", small, *options)
+    assert told.exit_code == 0
+    row = json.loads(told.stdout)
+    assert (row["questions"], row["sessions"], row["compact_sessions"]) == (5, 10, 8)
+    header, sessions = read_sessions(out)
+    assert (header.plan.n, header.plan.m, header.plan.settings.steps, header.plan.read_budget) == (10, 5, 2, None)
+    assert len(list(sessions)) == 10
+    assert read_sessions(small)[0].compact
+    stats = command("rocchio-stats", out, "--json")
+    assert set(json.loads(stats.stdout)) == {"G0", "G4"}
+    shown = command("rocchio-stats", out, small)
+    assert "how they ended" in shown.stdout
+
+
+def test_a_read_budget_is_told_in_the_file(command: Command, questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sessions.jsonl"
+    options = ("-n", 10, "-m", 5, "--limit", 3, "--read-budget", 4, "--snippet", 30)
+    command("rocchio", "--index", "x", "--questions", questions, "--out", out, *options)
+    header, sessions = read_sessions(out)
+    assert header.plan.read_budget == 4
+    assert header.plan.settings.snippet == 30
+    assert all(step.read <= 4 for session in sessions for step in session.steps)
+
+
+def test_the_landscape_is_written_for_the_report(command: Command, questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "landscape.jsonl"
+    command("rocchio-landscape", "--index", "x", "--questions", questions, "--out", out, "--limit", 2, "--step", 0.5)
+    assert len(out.read_text().splitlines()) == 6

@@ -1,0 +1,168 @@
+"""Sessions into a file: the same bytes from any number of workers, after any kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
+
+from orienteer.rocchio import Plan, RocchioError, generate, read_sessions, variants_of
+from orienteer.rocchio.work import Progress
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a run that nothing disturbed."""
+    out = tmp_path_factory.mktemp("whole") / "sessions.jsonl"
+    run(out)
+    return out.read_bytes()
+
+
+def test_a_finished_run_leaves_the_sessions_and_what_they_cost(tmp_path: Path, whole: bytes) -> None:
+    out = tmp_path / "sessions.jsonl"
+    costs = run(out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sessions.jsonl", "sessions.jsonl.costs.json"]
+    assert costs.questions == len(ASKED)
+    assert costs.sessions == 2 * len(ASKED)
+    assert costs.passages_read > 0
+    header, sessions = read_sessions(out)
+    assert header.plan == PLAN
+    found = [(session.id, session.variant) for session in sessions]
+    assert found == [(question.id, variant) for question in ASKED for variant in GRAMMARS]
+    assert run(out) == costs, "over a finished one"
+    assert out.read_bytes() == whole
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+def test_the_size_of_a_chunk_changes_no_byte(tmp_path: Path, whole: bytes, chunk: int) -> None:
+    run(tmp_path / "sessions.jsonl", chunk=chunk)
+    assert (tmp_path / "sessions.jsonl").read_bytes() == whole
+
+
+def test_the_number_of_workers_changes_no_byte(tmp_path: Path, whole: bytes) -> None:
+    run(tmp_path / "sessions.jsonl", workers=3)
+    assert (tmp_path / "sessions.jsonl").read_bytes() == whole
+
+
+def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, whole: bytes) -> None:
+    world = Bundled(doom=5, once=tmp_path / "first", parent=os.getpid())
+    run(tmp_path / "sessions.jsonl", world, workers=2)
+    assert (tmp_path / "first").exists(), "a worker was killed"
+    assert (tmp_path / "sessions.jsonl").read_bytes() == whole
+
+
+def _program(out: Path, workers: int, doom: int) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(HERE), str(HERE.parent / "session")])
+    command = [sys.executable, str(HERE / "generated_world.py"), str(out), str(workers), str(doom)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+
+
+@pytest.mark.parametrize("doom", np.random.default_rng(3).integers(3, 30, 3).tolist())
+def test_killed_at_random_and_taken_up_again_it_gives_the_same_bytes(tmp_path: Path, whole: bytes, doom: int) -> None:
+    out = tmp_path / "sessions.jsonl"
+    assert _program(out, 1, doom).wait() == -signal.SIGKILL
+    assert not out.exists()
+    run(out)
+    assert out.read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, whole: bytes) -> None:
+    draw = np.random.default_rng(1)
+    kills = 0
+    round = 0
+    while kills < 50:
+        round += 1
+        out = tmp_path / f"{round}.jsonl"
+        while not out.exists():
+            running = _program(out, int(draw.integers(1, 3)), 0)
+            time.sleep(float(draw.uniform(0.5, 6.0)))
+            if running.poll() is None:
+                running.kill()
+                kills += 1
+            running.wait()
+            if kills >= 50:
+                run(out)
+        assert out.read_bytes() == whole
+
+
+def test_a_damaged_part_is_searched_again(tmp_path: Path, whole: bytes) -> None:
+    out = tmp_path / "sessions.jsonl"
+    assert _program(out, 1, 30).wait() == -signal.SIGKILL
+    parts = sorted((tmp_path / "sessions.jsonl.parts").glob("0*.jsonl"))
+    assert len(parts) > 1
+    parts[0].write_bytes(parts[0].read_bytes()[:-10])
+    parts[1].write_bytes(parts[0].read_bytes())
+    run(out)
+    assert out.read_bytes() == whole
+
+
+def test_a_run_of_another_kind_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "sessions.jsonl"
+    assert _program(out, 1, 30).wait() == -signal.SIGKILL
+    for options, says in (
+        ({"plan": replace(PLAN, n=13)}, "begun with n = 12, this is 13"),
+        ({"questions": ASKED[1:]}, "questions"),
+        ({"variants": variants_of("G4")}, "variants"),
+    ):
+        with pytest.raises(RocchioError, match=says):
+            generate(**{"world": Bundled(), "questions": ASKED, "variants": GRAMMARS, "out": out, "plan": PLAN,
+                        "chunk": 3, **options})  # type: ignore[arg-type]  # fmt: skip
+    run(out)
+    with pytest.raises(RocchioError, match="holds other sessions"):
+        generate(Bundled(), ASKED[:-1], GRAMMARS, out, PLAN)
+    with pytest.raises(RocchioError, match="holds other sessions"):
+        generate(Bundled(), ASKED, GRAMMARS, out, Plan())
+
+
+def test_two_runs_at_once_do_not_share_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "sessions.jsonl"
+
+    def second(done: Progress) -> None:
+        with pytest.raises(RocchioError, match="another process is writing"):
+            run(out)
+
+    generate(Bundled(), ASKED[:4], GRAMMARS, out, PLAN, progress=second)
+
+
+def test_progress_counts_questions_and_guesses_the_time_left(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    generate(Bundled(), ASKED[:8], GRAMMARS, tmp_path / "out.jsonl", PLAN, chunk=4, progress=told.append)
+    assert [(each.done, each.total) for each in told] == [(0, 8), (4, 8), (8, 8)]
+    assert told[0].seconds_left is None
+    assert told[1].seconds_left is not None
+    assert told[2].seconds_left == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"questions": []}, "no questions"), ({"variants": ()}, "no grammar"), ({"chunk": 0}, "chunk = 0"),
+        ({"questions": [ASKED[0], ASKED[0]]}, "two questions have the id"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path, options: dict[str, object], says: str) -> None:
+    wanted = {"world": Bundled(), "questions": ASKED, "variants": GRAMMARS, "out": tmp_path / "x", **options}
+    with pytest.raises(RocchioError, match=says):
+        generate(**wanted)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_costs_are_those_of_all_chunks(tmp_path: Path) -> None:
+    out = tmp_path / "sessions.jsonl"
+    assert _program(out, 1, 20).wait() == -signal.SIGKILL
+    costs = run(out)
+    told = json.loads((tmp_path / "sessions.jsonl.costs.json").read_text())
+    assert told["questions"] == costs.questions == len(ASKED)
+    assert costs.worker_seconds > 0

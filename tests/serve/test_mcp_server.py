@@ -1,0 +1,155 @@
+"""The tool server, called by the official client: in memory, over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from lexical_reader import LexicalReader
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from serving_world import free_port, listening
+from small_world import PASSAGES
+
+from orienteer.engine import EmbeddedEngine, ReferenceEngine
+from orienteer.mcp_server import WARNING, http_app, make_server
+
+T = TypeVar("T")
+QUESTION = "who lit the first lamp on the reef"
+PROGRAM = """
+import sys
+sys.path[:0] = {path!r}
+from lexical_reader import LexicalReader
+from small_world import PASSAGES
+from orienteer.engine import ReferenceEngine
+from orienteer.mcp_server import run
+run({{"lighthouses": ReferenceEngine(PASSAGES)}}, LexicalReader())
+"""
+
+
+def within(seconds: float, work: Callable[[], Awaitable[T]]) -> T:
+    async def bounded() -> T:
+        return await asyncio.wait_for(work(), seconds)
+
+    return asyncio.run(bounded())
+
+
+async def call_both(client: Client) -> tuple[list[str], Any, Any]:
+    tools = [tool.name for tool in (await client.list_tools()).tools]
+    found = await client.call_tool("search", {"query": 'lamp -(title:"ardle")', "k": 3})
+    researched = await client.call_tool("research", {"question": QUESTION, "steps": 3})
+    return tools, found, researched
+
+
+def check_both(tools: list[str], found: Any, researched: Any) -> None:
+    assert sorted(tools) == ["research", "search"]
+    assert not found.is_error
+    assert not researched.is_error
+    assert len(found.structured_content["passages"]) == 3
+    told = researched.structured_content
+    assert told["untrusted_answer"]
+    assert len(told["passages"]) == 5
+    assert [step["number"] for step in told["steps"]] == [0, 1, 2, 3]
+    assert told["steps"][0]["action"] == "question"
+    assert told["queries"] == 4
+
+
+def test_a_client_in_memory_lists_and_calls_both_tools(engine: EmbeddedEngine) -> None:
+    server = make_server({"lighthouses": engine}, LexicalReader())
+
+    async def work() -> tuple[list[str], Any, Any]:
+        async with Client(server) as client:
+            return await call_both(client)
+
+    check_both(*within(60, work))
+
+
+def test_a_client_over_stdio_lists_and_calls_both_tools(tmp_path: Path) -> None:
+    path = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "session")]
+    program = tmp_path / "server.py"
+    program.write_text(PROGRAM.format(path=path))
+
+    async def work() -> tuple[list[str], Any, Any]:
+        started = StdioServerParameters(command=sys.executable, args=[str(program)])
+        async with Client(stdio_client(started)) as client:
+            return await call_both(client)
+
+    check_both(*within(120, work))
+
+
+def test_a_client_over_streamable_http_lists_and_calls_both_tools() -> None:
+    server = make_server({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader())
+    app = _WithReady(http_app(server, "127.0.0.1"))
+    with listening(app) as address:
+
+        async def work() -> tuple[list[str], Any, Any]:
+            async with Client(f"{address}mcp") as client:
+                return await call_both(client)
+
+        check_both(*within(60, work))
+
+
+def test_over_http_a_token_is_asked_for() -> None:
+    import httpx
+
+    server = make_server({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader())
+    with listening(_WithReady(http_app(server, "0.0.0.0", "correct-horse-battery"))) as address:
+        assert httpx.post(f"{address}mcp", json={}).status_code == 401
+        assert free_port()
+
+
+def test_passages_are_marked_as_untrusted(engine: EmbeddedEngine) -> None:
+    server = make_server({"lighthouses": engine}, LexicalReader())
+
+    async def work() -> tuple[list[str], Any, Any]:
+        async with Client(server) as client:
+            assert WARNING in (client.instructions or "")
+            return await call_both(client)
+
+    _, found, researched = within(60, work)
+    for result in (found.structured_content, researched.structured_content):
+        assert result["warning"] == WARNING
+        for passage in result["passages"]:
+            assert "text" not in passage
+            assert passage["untrusted_text"]
+    assert WARNING in found.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "why"),
+    [
+        ("search", {"query": '"open'}, "open quote"),
+        ("search", {"query": "lamp", "index": "moon"}, "expected one of lighthouses"),
+        ("search", {"query": "lamp", "k": 0}, "greater than or equal to 1"),
+        ("research", {"question": "lamp " * 1100}, "2000"),
+        ("research", {"question": QUESTION, "steps": 500}, "50"),
+    ],
+)
+def test_a_mistake_is_told_to_the_model(engine: EmbeddedEngine, tool: str, arguments: Any, why: str) -> None:
+    server = make_server({"lighthouses": engine}, LexicalReader())
+
+    async def work() -> Any:
+        async with Client(server) as client:
+            return await client.call_tool(tool, arguments)
+
+    result = within(60, work)
+    assert result.is_error
+    assert why in result.content[0].text
+
+
+class _WithReady:
+    """Answers /ready, for which the tests wait; everything else is the app's."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == "/ready":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ready"})
+            return
+        await self._app(scope, receive, send)

@@ -1,0 +1,78 @@
+"""Who may ask, and how much: token, host, origin, body."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from conftest import MakeClient
+from orienteer.cli import app
+from orienteer.commands.serving import check_address
+from orienteer.serve import Limits
+from orienteer.serve.errors import TokenNeededError
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org"])
+def test_an_address_that_others_can_reach_needs_a_token(host: str) -> None:
+    with pytest.raises(TokenNeededError, match="a token is needed"):
+        check_address(host, "")
+    check_address(host, TOKEN)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
+def test_loopback_needs_none(host: str) -> None:
+    check_address(host, "")
+
+
+def test_serve_on_all_addresses_without_a_token_does_not_start() -> None:
+    result = CliRunner().invoke(app, ["serve", "--host", "0.0.0.0"], env={"ORIENTEER_TOKEN": ""})
+    assert result.exit_code != 0
+    assert isinstance(result.exception, TokenNeededError)
+
+
+def test_with_a_token_nothing_but_the_page_and_the_probes_is_open(make_client: MakeClient) -> None:
+    client = make_client(token=TOKEN)
+    for path in ("/api/about", "/api/sessions", "/metrics", "/api/openapi.json"):
+        refused = client.get(path)
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert client.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
+        assert client.get(path, headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    for path in ("/", "/page/app.js", "/health", "/ready"):
+        assert client.get(path).status_code == 200
+
+
+def test_a_page_of_another_site_may_not_ask(client: TestClient) -> None:
+    refused = client.post("/api/search", json={"query": "lamp"}, headers={"origin": "http://evil.example"})
+    assert refused.status_code == 403
+    own = client.post("/api/search", json={"query": "lamp"}, headers={"origin": "http://127.0.0.1"})
+    assert own.status_code == 200
+
+
+def test_a_form_of_another_site_is_no_json(client: TestClient) -> None:
+    refused = client.post("/api/search", content=b'{"query": "lamp"}', headers={"content-type": "text/plain"})
+    assert refused.status_code == 422
+
+
+def test_another_host_name_on_loopback_is_refused(client: TestClient) -> None:
+    assert client.get("/api/about", headers={"host": "rebound.example"}).status_code == 400
+    for host in ("localhost:8080", "127.0.0.1:1", "[::1]:8080"):
+        assert client.get("/api/about", headers={"host": host}).status_code == 200
+
+
+def test_a_body_that_is_too_large_is_refused_also_where_its_size_is_not_told(make_client: MakeClient) -> None:
+    client = make_client(limits=Limits(body=1000))
+    large = b'{"query": "' + b"a" * 2000 + b'"}'
+    headers = {"content-type": "application/json"}
+    assert client.post("/api/search", content=large, headers=headers).status_code == 413
+    assert client.post("/api/search", content=iter([large[:600], large[600:]]), headers=headers).status_code == 413
+
+
+def test_a_question_that_is_too_long_is_refused(make_client: MakeClient) -> None:
+    client = make_client(limits=Limits(question=50))
+    refused = client.post("/api/sessions", json={"question": "lamp " * 20})
+    assert refused.status_code == 422
+    assert "50" in refused.json()["message"]

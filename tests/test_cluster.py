@@ -1,0 +1,229 @@
+"""Chunks on many workers: every result once, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orienteer.cluster import ClusterError, in_order, run_chunks
+from orienteer.errors import MissingExtraError, QuerySyntaxError
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Squares:
+    """n² for n; leaves a mark for every worker, and one where a chunk is worked on."""
+
+    folder: Path
+    pause: float = 0.0
+
+    def __call__(self) -> Callable[[int], int]:
+        (self.folder / f"worker-{os.getpid()}").touch()
+        return self._square
+
+    def _square(self, number: int) -> int:
+        time.sleep(self.pause)
+        return number * number
+
+
+@dataclass(frozen=True)
+class Deadly(Squares):
+    """The worker dies of chunk 3, `deaths` times."""
+
+    deaths: int = 1
+
+    def _square(self, number: int) -> int:
+        if number == 3:
+            died = len(list(self.folder.glob("died-*")))
+            if died < self.deaths:
+                (self.folder / f"died-{died}").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return number * number
+
+
+@dataclass(frozen=True)
+class Wrong(Squares):
+    def _square(self, number: int) -> int:
+        if number == 2:
+            raise QuerySyntaxError("a mistake of the user's")
+        if number == 5:
+            raise MissingExtraError("ray", "ray")
+        if number == 7:
+            raise ZeroDivisionError("a mistake of ours")
+        return number * number
+
+
+def workers_of(folder: Path) -> int:
+    return len(list(folder.glob("worker-*")))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_every_chunk_has_its_result_in_order_from_workers_made_once(tmp_path: Path, workers: int) -> None:
+    results = in_order(run_chunks(Squares(tmp_path), range(12), workers=workers))
+    assert list(results) == [n * n for n in range(12)]
+    assert 1 <= workers_of(tmp_path) <= workers
+
+
+def test_a_worker_that_dies_costs_only_time(tmp_path: Path) -> None:
+    assert list(in_order(run_chunks(Deadly(tmp_path, deaths=2), range(8), workers=2))) == [n * n for n in range(8)]
+    assert len(list(tmp_path.glob("died-*"))) == 2
+
+
+def test_a_chunk_that_kills_every_worker_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="chunk 3 has cost 3 workers, the last one by SIGKILL"):
+        list(run_chunks(Deadly(tmp_path, deaths=99), range(8), workers=2))
+
+
+@pytest.mark.parametrize(("chunk", "error"), [(2, QuerySyntaxError), (5, ClusterError), (7, ClusterError)])
+def test_an_error_inside_the_work_comes_out_with_its_message(
+    tmp_path: Path, chunk: int, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"mistake|pip install"):
+        list(run_chunks(Wrong(tmp_path), [chunk, chunk], workers=2))
+
+
+def test_no_chunks_need_no_workers(tmp_path: Path) -> None:
+    assert list(run_chunks(Squares(tmp_path), [], workers=3)) == []
+    assert workers_of(tmp_path) == 0
+
+
+def test_no_workers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="0 workers"):
+        run_chunks(Squares(tmp_path), [1], workers=0)
+
+
+def test_whoever_stops_listening_ends_the_workers(tmp_path: Path) -> None:
+    results = run_chunks(Squares(tmp_path, pause=0.05), range(100), workers=2)
+    next(results)
+    assert isinstance(results, Iterator)
+    results.close()  # type: ignore[attr-defined]
+    assert not [pid for pid in _pids(tmp_path) if _alive(pid)]
+
+
+def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path; from test_cluster import Squares; from orienteer.cluster import run_chunks\n"
+        f"if __name__ == '__main__': list(run_chunks(Squares(Path({str(tmp_path)!r}), 60.0), range(4), workers=2))"
+    )
+    file = tmp_path / "parent.py"
+    file.write_text(program)
+    parent = subprocess.Popen([sys.executable, str(file)], env={**os.environ, "PYTHONPATH": str(ROOT / "tests")})
+    while workers_of(tmp_path) < 2:
+        assert parent.poll() is None
+        time.sleep(0.1)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(_alive(pid) for pid in _pids(tmp_path)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _pids(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix("worker-")) for path in folder.glob("worker-*")]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_ray_that_is_not_installed_is_answered_with_the_line_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"orienteer\[ray\]"):
+        list(run_chunks(Squares(tmp_path), [1], workers=1, ray="local"))
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[object]:
+    """A Ray cluster of two nodes on this machine, on loopback only."""
+    pytest.importorskip("ray")
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "tests/rocchio"), str(ROOT / "tests/session")])
+    ray.init(
+        address=cluster.address, log_to_driver=False, logging_level="ERROR",
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), paths])}},
+    )  # fmt: skip
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_gives_the_same_results(two_nodes: object, tmp_path: Path) -> None:
+    results = in_order(run_chunks(Squares(tmp_path, 0.02), range(40), workers=0, ray="auto"))
+    assert list(results) == [n * n for n in range(40)]
+    assert workers_of(tmp_path) == 2
+
+
+@pytest.mark.slow
+def test_a_ray_worker_that_dies_costs_only_time(two_nodes: object, tmp_path: Path) -> None:
+    assert list(in_order(run_chunks(Deadly(tmp_path), range(8), workers=2, ray="auto"))) == [n * n for n in range(8)]
+
+
+@pytest.mark.slow
+def test_an_error_on_ray_comes_out_with_its_message(two_nodes: object, tmp_path: Path) -> None:
+    with pytest.raises(QuerySyntaxError, match="mistake"):
+        list(run_chunks(Wrong(tmp_path), [2], workers=1, ray="auto"))
+
+
+@pytest.mark.slow
+def test_sessions_from_two_ray_nodes_are_those_of_one_process(two_nodes: object, tmp_path: Path) -> None:
+    sys.path[:0] = [str(ROOT / "tests/rocchio"), str(ROOT / "tests/session")]
+    from generated_world import run
+
+    run(tmp_path / "here.jsonl")
+    run(tmp_path / "there.jsonl", workers=2, ray="auto")
+    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_node_that_goes_half_way_loses_no_session(two_nodes: object, tmp_path: Path) -> None:
+    sys.path[:0] = [str(ROOT / "tests/rocchio"), str(ROOT / "tests/session")]
+    from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
+
+    from orienteer.rocchio import generate
+    from orienteer.rocchio.work import Progress
+
+    nodes = [two_nodes.add_node(num_cpus=1)]  # type: ignore[attr-defined]
+
+    def half_way(progress: Progress) -> None:
+        if nodes and progress.done > len(ASKED) // 3:
+            two_nodes.remove_node(nodes.pop())  # type: ignore[attr-defined]
+
+    run(tmp_path / "here.jsonl")
+    there = tmp_path / "there.jsonl"
+    generate(Bundled(), ASKED, GRAMMARS, there, PLAN, chunk=1, workers=3, ray="auto", progress=half_way)
+    assert not nodes
+    assert there.read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_node_that_goes_half_way_loses_nothing(two_nodes: object, tmp_path: Path) -> None:
+    node = two_nodes.add_node(num_cpus=1)  # type: ignore[attr-defined]
+    results = run_chunks(Squares(tmp_path, 0.3), range(30), workers=3, ray="auto")
+    found = dict([next(results), next(results), next(results), next(results)])
+    two_nodes.remove_node(node)  # type: ignore[attr-defined]
+    for number, result in results:
+        assert number not in found, "done twice"
+        found[number] = result
+    assert found == {n: n * n for n in range(30)}

@@ -1,0 +1,146 @@
+"""The pictures of docs/workbench.md, taken from a running workbench: python tools/screenshots.py [--reader DIR]
+
+Needs Chromium and the packages of the extras serve and dev. The bundled corpus is searched by the shipped reader.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from playwright.sync_api import Page, sync_playwright
+
+PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
+QUESTION = "which contractor's portrait was the first to go through the alpine railway bore"
+ANSWER = "Louis Favre"
+BROWSER = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+DESK = {"width": 1280, "height": 860}
+PHONE = {"width": 390, "height": 844}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--reader", help="folder of a reader; none: the shipped one")
+    options.add_argument("--agent", default="prf-idf-t", help="the agent that is shown")
+    options.add_argument("--out", type=Path, default=PICTURES)
+    given = options.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("no Chromium found; on Debian: apt install chromium")
+    given.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        evaluation = evaluated(Path(folder) / "evaluated", given.reader)
+        with serving(Path(folder) / "saved", evaluation, given.reader) as address, sync_playwright() as started:
+            browser = started.chromium.launch(executable_path=chromium, args=BROWSER)
+            take_all(browser, address, given.out, given.agent)
+            browser.close()
+    print(f"{len(list(given.out.glob('*.png')))} pictures in {given.out}")
+
+
+def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
+    page = browser.new_context(viewport=DESK).new_page()
+    page.goto(address)
+    page.wait_for_selector(".example")
+    page.screenshot(path=out / "ask.png")
+    ask(page, agent)
+    page.screenshot(path=out / "session.png")
+    page.locator(".card .text .w").nth(6).click()
+    page.wait_for_selector(".menu")
+    page.screenshot(path=out / "refine.png")
+    page.click(".menu [data-op='+']")
+    page.wait_for_selector(".who")
+    settle(page)
+    page.screenshot(path=out / "refined.png")
+    page.locator(".why-button").first.click()
+    page.wait_for_selector(".why")
+    page.locator(".card").first.screenshot(path=out / "why.png")
+    session = page.url
+    page.goto(f"{address}#/compare")
+    page.wait_for_selector("#ask-agent-1")
+    page.fill("#ask-question", QUESTION)
+    page.fill("#ask-answers", ANSWER)
+    page.select_option("#ask-agent-1", agent)
+    page.press("#ask-question", "Enter")
+    page.wait_for_url(re.compile("compare/.+/.+"), timeout=120_000)
+    settle(page)
+    page.screenshot(path=out / "compare.png")
+    page.goto(f"{address}#/gallery")
+    page.wait_for_selector(".row")
+    page.screenshot(path=out / "gallery.png")
+    for name, context in (
+        ("dark", {"viewport": DESK, "color_scheme": "dark"}),
+        ("phone", {"viewport": PHONE, "device_scale_factor": 2}),
+    ):
+        other = browser.new_context(**context).new_page()
+        other.goto(session)
+        other.wait_for_selector(".card")
+        settle(other)
+        other.screenshot(path=out / f"{name}.png")
+
+
+def ask(page: Page, agent: str) -> None:
+    page.fill("#ask-question", QUESTION)
+    page.fill("#ask-answers", ANSWER)
+    page.select_option("#ask-agent-0", agent)
+    page.press("#ask-question", "Enter")
+    page.wait_for_selector("article.panel[aria-busy=false] .card", timeout=120_000)
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    """Until the cards have come to rest."""
+    page.wait_for_timeout(700)
+
+
+def evaluated(folder: Path, reader: str | None) -> Path:
+    """A small evaluation for the gallery: sixty of the bundled questions."""
+    from orienteer.bundled import bundled_engine, bundled_questions
+    from orienteer.evaluation import evaluate
+    from orienteer.reader import CachedReader, TrainedReader
+    from orienteer.session import Settings
+
+    agents = ["bm25", "bm25+ps", "prf-idf-t", "prf-answer"]
+    trained = CachedReader(TrainedReader.from_pretrained(reader))
+    questions = bundled_questions("test")[::5][:60]
+    evaluate(bundled_engine(), trained, questions, agents, folder, settings=Settings(steps=5), figures=False)
+    return folder
+
+
+@contextmanager
+def serving(saved: Path, evaluation: Path, reader: str | None) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["orienteer", "serve", "--port", str(port), "--sessions", str(saved), "--evaluation", str(evaluation)]
+    program = Path(sys.executable).with_name(command[0])
+    process = subprocess.Popen([str(program), *command[1:], *(["--reader", reader] if reader else [])])
+    address = f"http://127.0.0.1:{port}/"
+    try:
+        for _ in range(600):
+            try:
+                with urlopen(f"{address}ready"):
+                    break
+            except (URLError, OSError):
+                time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()
