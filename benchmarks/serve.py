@@ -67,12 +67,15 @@ async def ask(port: int, question: str, agent: str, seen: Seen) -> None:
         seen.lost.append("the stream broke off")
 
 
-async def load(port: int, pid: int, questions: Sequence[str], clients: int, seconds: float, agent: str) -> Seen:
-    """So many clients, each asking the next question as soon as its last is answered."""
+async def load(
+    port: int, pid: int, questions: Sequence[str], clients: int, seconds: float, agent: str, ramp: float
+) -> Seen:
+    """So many clients, each asking the next question as soon as its last is answered; they come over `ramp` seconds."""
     seen, numbers = Seen(), count()
     until = time.monotonic() + seconds
 
-    async def client() -> None:
+    async def client(place: int) -> None:
+        await asyncio.sleep(ramp * place / clients)
         while time.monotonic() < until:
             number = next(numbers)
             # After all questions were asked once, a word more makes them new to the reader's cache.
@@ -85,7 +88,7 @@ async def load(port: int, pid: int, questions: Sequence[str], clients: int, seco
             await asyncio.sleep(1)
 
     watching = asyncio.create_task(watch())
-    await asyncio.gather(*(client() for _ in range(clients)))
+    await asyncio.gather(*(client(place) for place in range(clients)))
     watching.cancel()
     return seen
 
@@ -144,7 +147,9 @@ def serving(reader: str | None) -> Iterator[tuple[int, int]]:
             process.wait()
 
 
-def run(clients: Sequence[int], seconds: float, reader: str | None, agent: str = "prf-answer") -> list[dict[str, Any]]:
+def run(
+    clients: Sequence[int], seconds: float, reader: str | None, agent: str = "prf-answer", ramp: float = 0.0
+) -> list[dict[str, Any]]:
     """One row for each number of clients; every row has a server of its own, so that no cache is warm."""
     from orienteer.bundled import bundled_questions
 
@@ -153,7 +158,7 @@ def run(clients: Sequence[int], seconds: float, reader: str | None, agent: str =
     for number in clients:
         with serving(reader) as (port, pid):
             started = time.monotonic()
-            seen = asyncio.run(load(port, pid, questions, number, seconds, agent))
+            seen = asyncio.run(load(port, pid, questions, number, seconds, agent, ramp))
             rows.append(told(seen, number, time.monotonic() - started, port))
     return rows
 
@@ -165,9 +170,10 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=120.0)
     options.add_argument("--reader", help="folder of a reader; none: the shipped one")
     options.add_argument("--agent", default="prf-answer")
+    options.add_argument("--ramp", type=float, default=0.0, help="seconds over which the clients come; 0: all at once")
     given = options.parse_args()
     clients = [int(each) for each in given.compare.split(",")] if given.compare else [given.clients]
-    for row in run(clients, given.seconds, given.reader, given.agent):
+    for row in run(clients, given.seconds, given.reader, given.agent, given.ramp):
         print(json.dumps(row))
 
 

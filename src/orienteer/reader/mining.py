@@ -50,7 +50,7 @@ class MiningConfig:
     depth: int = 200  # the paper draws from the BM25 top 200
     top: int = 20  # half of the draws come from here, where the reader will be used
     draws: int = 40  # passages looked at for each question
-    negatives: int = 8  # kept at most, the best ranked
+    negatives: int = 8  # kept at most, of any rank: false ones lead from deep down too
     retrieved: int = 3  # kept at most, the best ranked
     seed: int = 0
     batch: int = 256
@@ -66,7 +66,7 @@ def mine(questions: Iterable[Question], engine: Engine, config: MiningConfig | N
             ids = [hits[rank].id for rank in _ranks(len(hits), generator, config)]
             gold = question.passage_id
             found = engine.passages([*([gold] if gold else []), *(i for i in ids if i != gold)])
-            row = _row(question, found, config)
+            row = _row(question, found, generator, config)
             if row.gold or row.retrieved:
                 yield row
 
@@ -78,7 +78,7 @@ def _ranks(hits: int, generator: random.Random, config: MiningConfig) -> list[in
     return sorted({*top, *deep})
 
 
-def _row(question: Question, found: Sequence[Passage], config: MiningConfig) -> TrainingRow:
+def _row(question: Question, found: Sequence[Passage], generator: random.Random, config: MiningConfig) -> TrainingRow:
     gold = None
     if question.passage_id:
         gold, found = _gold(question, found[0]), found[1:]
@@ -95,7 +95,7 @@ def _row(question: Question, found: Sequence[Passage], config: MiningConfig) -> 
         question.source,
         gold,
         tuple(retrieved[: config.retrieved]),
-        tuple(negatives[: config.negatives]),
+        tuple(generator.sample(negatives, min(config.negatives, len(negatives)))),
     )
 
 
