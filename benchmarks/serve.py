@@ -1,9 +1,11 @@
 """The workbench under load: many clients at one time, each with a session streamed to it, again and again.
 
-    python benchmarks/serve.py --clients 200 --seconds 120          # lost sessions, p50 and p99 of a step, memory
-    python benchmarks/serve.py --compare 1,32 --seconds 30          # sessions a second, by number of clients
+    python benchmarks/serve.py --clients 200 --seconds 120 --ramp 60    # lost sessions, p50 and p99 of a step, memory
+    python benchmarks/serve.py --compare 1,32 --seconds 30              # sessions a second, by number of clients
 
-The bundled corpus, 5 steps. A step's time is what the client waits between two events of its stream. Prints JSON.
+The bundled corpus, 5 steps. A step's time is what the client waits between two events of its stream. The first step of a
+session reads five passages, the others one or none: clients who all begin at once stay in step, and wait longest together
+for the first. With --ramp they come one after the other, and what is measured begins when all are there. Prints JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ STEPS = 5
 class Seen:
     """What the clients saw."""
 
+    start: float  # of what is measured
+    end: float
     whole: int = 0
+    in_time: int = 0
     lost: list[str] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)  # MB of the server, once a second
@@ -54,7 +59,8 @@ async def ask(port: int, question: str, agent: str, seen: Seen) -> None:
         async for line in reader:
             if line.startswith(b"event: step"):
                 now = time.monotonic()
-                seen.steps.append(now - last)
+                if seen.start <= last and now <= seen.end:
+                    seen.steps.append(now - last)
                 last = now
             ended = ended or line.startswith(b"event: end")
         writer.close()
@@ -63,6 +69,7 @@ async def ask(port: int, question: str, agent: str, seen: Seen) -> None:
         return
     if ended:
         seen.whole += 1
+        seen.in_time += seen.start <= time.monotonic() <= seen.end
     else:
         seen.lost.append("the stream broke off")
 
@@ -71,12 +78,12 @@ async def load(
     port: int, pid: int, questions: Sequence[str], clients: int, seconds: float, agent: str, ramp: float
 ) -> Seen:
     """So many clients, each asking the next question as soon as its last is answered; they come over `ramp` seconds."""
-    seen, numbers = Seen(), count()
-    until = time.monotonic() + seconds
+    numbers, begun = count(), time.monotonic()
+    seen = Seen(begun + ramp, begun + ramp + seconds)
 
     async def client(place: int) -> None:
         await asyncio.sleep(ramp * place / clients)
-        while time.monotonic() < until:
+        while time.monotonic() < seen.end:
             number = next(numbers)
             # After all questions were asked once, a word more makes them new to the reader's cache.
             again = f" {number // len(questions)}" if number >= len(questions) else ""
@@ -93,13 +100,14 @@ async def load(
     return seen
 
 
-def told(seen: Seen, clients: int, seconds: float, port: int) -> dict[str, Any]:
+def told(seen: Seen, clients: int, port: int) -> dict[str, Any]:
+    seconds = seen.end - seen.start
     cuts = quantiles(seen.steps, n=100) if len(seen.steps) > 1 else [0.0] * 99
     p50, p99 = median(seen.steps or [0.0]), cuts[98]
     calm = seen.memory[len(seen.memory) // 4 :]
     return {
         "clients": clients, "seconds": round(seconds, 1), "sessions": seen.whole, "lost": len(seen.lost),
-        "sessions_per_second": round(seen.whole / seconds, 2), "steps": len(seen.steps),
+        "sessions_per_second": round(seen.in_time / seconds, 2), "steps": len(seen.steps),
         "step_p50": round(p50, 3), "step_p99": round(p99, 3), "p99_over_p50": round(p99 / p50, 2) if p50 else None,
         "memory_mb_start": round(seen.memory[0]), "memory_mb_quarter": round(calm[0]), "memory_mb_end": round(calm[-1]),
         "mean_batch": mean_batch(port),
@@ -157,9 +165,8 @@ def run(
     rows = []
     for number in clients:
         with serving(reader) as (port, pid):
-            started = time.monotonic()
             seen = asyncio.run(load(port, pid, questions, number, seconds, agent, ramp))
-            rows.append(told(seen, number, time.monotonic() - started, port))
+            rows.append(told(seen, number, port))
     return rows
 
 

@@ -48,8 +48,12 @@ def play(
     """Batches of ended sessions, in the questions' order, each as soon as it is done.
 
     An agent that raises, gives an illegal action or the wrong number of actions harms only the session concerned,
-    which ends there with what it has found and says why.
+    which ends there with what it has found and says why. An agent that is several, an ensemble, plays itself.
     """
+    own = getattr(agent, "play", None)
+    if own is not None:
+        yield from own(environment, questions, together=together)
+        return
     waiting = iter(questions)
     while batch := list(islice(waiting, together)):
         started = perf_counter()
