@@ -3,9 +3,10 @@
     python benchmarks/serve.py --clients 200 --seconds 120 --ramp 60    # lost sessions, p50 and p99 of a step, memory
     python benchmarks/serve.py --compare 1,32 --seconds 30              # sessions a second, by number of clients
 
-The bundled corpus, 5 steps. A step's time is what the client waits between two events of its stream. The first step of a
-session reads five passages, the others one or none: clients who all begin at once stay in step, and wait longest together
-for the first. With --ramp they come one after the other, and what is measured begins when all are there. Prints JSON.
+The bundled corpus, 5 steps. A step's time is what the client waits between two events of its stream. The first step of
+a session reads five passages, the others one or none: clients who all begin at once stay in step, and wait longest
+together for the first. With --ramp they come one after the other, and what is measured begins when all are there.
+Prints JSON.
 """
 
 from __future__ import annotations

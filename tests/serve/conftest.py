@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import listening
+from serving_world import MakeClient, listening
 from small_world import PASSAGES, QUESTIONS
 
 from orienteer.engine import EmbeddedEngine, build_index, open_index
@@ -29,8 +29,6 @@ ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-
-MakeClient = Callable[..., TestClient]
 
 
 @pytest.fixture(scope="session")

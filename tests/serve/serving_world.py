@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from urllib.request import urlopen
 sys.path.insert(0, str(Path(__file__).parent.parent / "session"))
 
 import uvicorn
+from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 
@@ -27,6 +28,8 @@ from orienteer.data.passage import Passage
 from orienteer.engine import Hit, ReferenceEngine
 from orienteer.query import Query
 from orienteer.reader.protocol import Reading
+
+MakeClient = Callable[..., TestClient]
 
 
 class SlowReader(LexicalReader):

@@ -7,9 +7,9 @@ import logging
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
+from serving_world import MakeClient
 from small_world import PASSAGES
 
-from conftest import MakeClient
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import parse
 

@@ -8,9 +8,8 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from serving_world import SlowReader
+from serving_world import MakeClient, SlowReader
 
-from conftest import MakeClient
 from orienteer.serve import Limits
 from orienteer.serve.batching import Batcher, together_or_alone
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
+from serving_world import MakeClient
 from small_world import HARD_QUESTIONS, QUESTIONS, Wanderer
 
-from conftest import MakeClient
 from orienteer.agents import Entry
 from orienteer.engine import EmbeddedEngine
 from orienteer.evaluation import evaluate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from fastapi.testclient import TestClient
+from serving_world import MakeClient
 from typer.testing import CliRunner
 
-from conftest import MakeClient
 from orienteer.cli import app
 from orienteer.commands.serving import check_address
 from orienteer.serve import Limits

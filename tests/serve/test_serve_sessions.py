@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
+from serving_world import MakeClient
 from small_world import HARD_QUESTIONS, Scripted, plus
 
-from conftest import MakeClient
 from orienteer.agents import make_agent
 from orienteer.data.passage import Question
 from orienteer.engine import EmbeddedEngine

@@ -13,9 +13,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import SlowEngine, as_program
-
-from conftest import MakeClient
+from serving_world import MakeClient, SlowEngine, as_program
 
 BODY = {"question": "who lit the first lamp on the reef", "steps": 4}
 STREAM = {"accept": "text/event-stream"}
