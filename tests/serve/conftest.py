@@ -74,7 +74,8 @@ def serve(engine: EmbeddedEngine, tmp_path: Path) -> Iterator[Callable[..., str]
         yield start
 
 
-@pytest.fixture(scope="session")
+# Of a module, no more: while Playwright runs, no test of another one could run an event loop of its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     if CHROMIUM is None:
