@@ -179,8 +179,10 @@ class Writer:
 
     def commit(self, settings: dict[str, Any], counts: dict[str, int]) -> Manifest:
         names = sorted(file.name for file in self.folder.glob("*.npy"))
+        layouts = [_layout(self.folder / name) for name in names]  # one after another: see `_layout`
         with ThreadPoolExecutor() as pool:
-            entries = list(pool.map(lambda name: _entry(self.folder / name), names))
+            contents = list(pool.map(lambda name: _flushed(self.folder / name), names))
+        entries = [layout | content for layout, content in zip(layouts, contents, strict=True)]
         manifest = Manifest(self.generation, settings, counts, dict(zip(names, entries, strict=True)))
         _sync_folder(self.folder)
         raw = {
@@ -285,15 +287,17 @@ def _header(dtype: np.dtype[Any], length: int) -> bytes:
     return npy.magic(1, 0) + room.to_bytes(2, "little") + text.ljust(room - 1).encode() + b"\n"
 
 
-def _entry(file: Path) -> dict[str, Any]:
-    """What the manifest says of a file, which is flushed to the disk: it may have been changed through a map."""
+def _layout(file: Path) -> dict[str, Any]:
+    """Type and shape of an array. One thread only: NumPy parses headers with `ast`, which CPython 3.11 does not guard."""
+    array = np.load(file, mmap_mode="r", allow_pickle=False)
+    return {"dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def _flushed(file: Path) -> dict[str, Any]:
+    """Size and digest of a file, which is flushed to the disk: it may have been changed through a map."""
     with file.open("rb+") as opened:
         os.fsync(opened.fileno())
-    array = np.load(file, mmap_mode="r", allow_pickle=False)
-    return {
-        "bytes": file.stat().st_size, "dtype": array.dtype.str, "shape": list(array.shape),
-        "blake2b": file_digest(file),
-    }  # fmt: skip
+    return {"bytes": file.stat().st_size, "blake2b": file_digest(file)}
 
 
 def _remove_strays(path: Path, keep: Manifest | None) -> None:
