@@ -288,7 +288,7 @@ def _header(dtype: np.dtype[Any], length: int) -> bytes:
 
 
 def _layout(file: Path) -> dict[str, Any]:
-    """Type and shape of an array. For one thread: NumPy parses headers with `ast`, which CPython 3.11 does not guard."""
+    """Type and shape of an array. One thread only: NumPy parses headers with `ast`, not guarded in CPython 3.11."""
     array = np.load(file, mmap_mode="r", allow_pickle=False)
     return {"dtype": array.dtype.str, "shape": list(array.shape)}
 
