@@ -16,6 +16,7 @@ import pytest
 from small_world import PASSAGES
 
 from orienteer.dense import (
+    Crew,
     DenseError,
     EmbeddingRetriever,
     Embeddings,
@@ -107,6 +108,28 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(
     assert kills >= 2
     embed_index(engine.index, encoder, tmp_path / "war", shard=1)
     assert content(tmp_path / "war") == content(tmp_path / "peace")
+
+
+def test_workers_make_the_same_bytes_and_finish_what_one_process_began(
+    tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder,
+    embeddings_folder: Path,
+) -> None:  # fmt: skip
+    crew = Crew(index_folder, encoder_folder, workers=2)
+    told: list[Progress] = []
+    embed_index(engine.index, encoder, tmp_path / "new", shard=5, crew=crew, progress=told.append)
+    assert content(tmp_path / "new") == content(embeddings_folder)
+    assert (told[0].done, told[-1].done, told[-1].seconds_left) == (0, 12, 0)
+    (tmp_path / "new" / "shard-00001.npy").unlink()
+    embed_index(engine.index, encoder, tmp_path / "new", shard=5, crew=crew)
+    assert content(tmp_path / "new") == content(embeddings_folder)
+
+
+def test_a_worker_that_sees_other_passages_is_refused(
+    tmp_path: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder
+) -> None:
+    build_index(PASSAGES[::-1], tmp_path / "other")
+    with pytest.raises(EmbeddingsMismatchError, match="a worker sees other passages"):
+        embed_index(engine.index, encoder, tmp_path / "out", crew=Crew(tmp_path / "other", encoder_folder, workers=2))
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])

@@ -16,7 +16,7 @@ from orienteer.data import Passage
 from orienteer.reader import Reader, TrainedReader
 from orienteer.reader.encoding import MAX_PIECES, Marks, pieces, windows
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import dequantise, load_folder, quantise
+from orienteer.reader.folder import dequantise, levels, load_folder, quantise
 
 QUESTION = "what is the capital of france"
 PARIS = Passage("p", "Paris", "Paris is the capital of France. It lies on the Seine.")
@@ -121,7 +121,7 @@ def test_quantising_and_back_moves_no_weight_by_more_than_half_a_step():
     back = dequantise(quantise(tensors))
     assert back.keys() == tensors.keys()
     for name, value in tensors.items():
-        step = np.abs(value).max(-1, keepdims=True) / 127 if value.ndim == 2 else 0
+        step = np.abs(value).max(-1, keepdims=True) / levels(name) if value.ndim == 2 else 0
         assert (np.abs(back[name] - value) <= step / 2 + 1e-6).all()
 
 

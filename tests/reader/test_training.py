@@ -22,6 +22,7 @@ from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
 from orienteer.reader.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
 from orienteer.reader.model import ReaderModel, tensors_of  # noqa: E402
+from orienteer.reader.rounding import rounded  # noqa: E402
 from orienteer.reader.train import Progress, TrainConfig, rank_loss, schedule, span_loss, train  # noqa: E402
 
 
@@ -81,6 +82,24 @@ def test_training_lowers_the_loss(base: Path, tmp_path: Path):
     run = config(base, tmp_path, steps=150, learning_rate=3e-3, show_seconds=0.0, freeze_embeddings=False)
     train(rows(), run, show=lambda progress: seen.append(sum(progress.losses.values())))
     assert sum(seen[-10:]) < 0.6 * sum(seen[:10])
+
+
+def test_rounded_training_computes_as_int8_does_and_keeps_its_exact_weights(base: Path, tmp_path: Path):
+    model = train(rows(), config(base, tmp_path))
+    passage = Passage("p", "Paris", "paris is the capital of france . it lies on the seine")
+    question = "what is the capital of france"
+    tokenizer = tiny_tokenizer()
+    (window,) = windows(*pieces(tokenizer, [question, passage.title, passage.text]), Marks.of(tokenizer))
+    inputs = tensors_of([window.ids], [window.question_size])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        exact = float(model(*inputs)[0])
+        with rounded(model.encoder):
+            felt = float(model(*inputs)[0])
+    int8 = TrainedReader.from_pretrained(tmp_path, "int8", threads=1).read(question, [passage])[0].logit
+    assert abs(int8 - felt) < 0.6 * abs(int8 - exact)
+    for name, value in model.state_dict().items():
+        assert torch.equal(before[name], value), name
 
 
 def test_the_runtime_computes_what_training_computed(base: Path, tmp_path: Path):

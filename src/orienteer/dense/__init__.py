@@ -1,6 +1,6 @@
 """Dense retrieval, to compare with: MiniLM's vectors of all passages, exact search, and runs that stand in for them."""
 
-from orienteer.dense.embed import Progress, embed_index
+from orienteer.dense.embed import Crew, Progress, embed_index
 from orienteer.dense.embeddings import Embeddings, passages_fingerprint
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.engine import DenseEngine, HybridEngine
@@ -15,7 +15,7 @@ from orienteer.dense.retriever import EmbeddingRetriever, Retriever
 from orienteer.dense.runs import RunRetriever, write_run
 
 __all__ = [
-    "DenseEngine", "DenseError", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
+    "Crew", "DenseEngine", "DenseError", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
     "EmbeddingsMismatchError", "EmbeddingsMissingError", "HybridEngine", "NotInRunError", "Progress", "Retriever",
     "RunRetriever", "TextEncoder", "embed_index", "passages_fingerprint", "write_run",
 ]  # fmt: skip

@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+from orienteer.cluster import run_chunks
 from orienteer.dense.embeddings import (
     MANIFEST,
     SHARD,
     Manifest,
+    Rows,
     digest_of,
+    passages_fingerprint,
     read_manifest,
     rounded,
     shard_file,
@@ -38,13 +41,50 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Workers, and what each of them opens; see `orienteer.cluster` for `workers` and `ray`."""
+
+    index: Path
+    encoder: Path | None = None
+    workers: int = 1
+    ray: str | None = None
+
+    def __call__(self) -> Callable[[_Part], Rows]:
+        """The work of a worker, opened there."""
+        from orienteer.engine import open_index
+
+        index, encoder = open_index(self.index).index, TextEncoder.from_pretrained(self.encoder, threads=1)
+        own = passages_fingerprint(index), encoder.fingerprint
+
+        def embed(part: _Part) -> Rows:
+            if (part.passages, part.encoder) != own:
+                raise EmbeddingsMismatchError(
+                    f"a worker sees other passages or another encoder than this process at {self.index}; "
+                    "let every worker see the same files"
+                )
+            return _embedded(index, encoder, part.rows)
+
+        return embed
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The passages of a shard, and whose they are."""
+
+    rows: range
+    passages: str
+    encoder: str
+
+
 def embed_index(
-    index: Index, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD, progress: OnProgress | None = None
-) -> Manifest:
+    index: Index, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD,
+    progress: OnProgress | None = None, crew: Crew | None = None,
+) -> Manifest:  # fmt: skip
     """A vector for every passage, in `folder`; goes on where an earlier run stopped.
 
-    Shards that are there are read and checked first, and made again where damaged. A vector depends on
-    its passage alone, so that a killed and resumed run writes the bytes of one that was left in peace.
+    Shards that are there are read and checked first, and made again where damaged. A vector depends on its passage
+    alone, so that a killed and resumed run, or one by many workers, writes the bytes of one that was left in peace.
     """
     folder = Path(folder)
     try:
@@ -54,13 +94,24 @@ def embed_index(
     with _only_one(folder):
         manifest = _whole_so_far(folder, _begun(folder, Manifest.of(index, encoder.fingerprint, encoder.width, shard)))
         clock = _Clock(manifest, progress)
-        for number in manifest.missing:
-            texts = [index.passage(row).contents for row in manifest.rows(number)]
-            rows = rounded(encoder.encode(texts, clock.inside))
-            manifest = manifest.with_shard(number, write_shard(folder, number, rows))
+        missing = manifest.missing
+        names = manifest.passages_fingerprint, manifest.encoder
+        parts = [_Part(manifest.rows(number), *names) for number in missing]
+        made: Iterator[tuple[int, Rows]]
+        if crew is None:
+            made = ((place, _embedded(index, encoder, part.rows, clock.inside)) for place, part in enumerate(parts))
+        else:
+            made = run_chunks(crew, parts, workers=crew.workers, ray=crew.ray)
+        for place, rows in made:
+            manifest = manifest.with_shard(missing[place], write_shard(folder, missing[place], rows))
             write_manifest(folder, manifest)
-            clock.finished(len(texts))
+            clock.finished(len(rows))
         return manifest
+
+
+def _embedded(index: Index, encoder: TextEncoder, part: range, told: Callable[[int], None] | None = None) -> Rows:
+    """The rows of a shard."""
+    return rounded(encoder.encode([index.passage(row).contents for row in part], told))
 
 
 def _begun(folder: Path, wanted: Manifest) -> Manifest:
@@ -107,6 +158,7 @@ class _Clock:
 
     def finished(self, size: int) -> None:
         self._done += size
+        self.inside(0)
 
 
 @contextmanager

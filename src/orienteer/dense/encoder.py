@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.encoding import Marks, pieces
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import CONFIG, TOKENIZER, WEIGHTS, Tensors
+from orienteer.reader.folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, quantise
 
 PIECES = 128  # of a text, [CLS] and [SEP] included
 ENCODER_VARIABLE = "ORIENTEER_ENCODER"
@@ -52,7 +52,7 @@ class TextEncoder:
                 compute_type="int8",
                 inter_threads=threads,
                 intra_threads=1,
-                files=model_files(config, _seven_bits(tensors), sorted(ids, key=ids.__getitem__)),
+                files=model_files(config, quantise(tensors), sorted(ids, key=ids.__getitem__)),
             )
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an encoder: {error!r}; expected a BERT's") from None
@@ -118,22 +118,6 @@ def default_folder() -> Path:
 def _named_as_the_readers(tensors: Tensors) -> Tensors:
     """A bare BERT's tensors by the names that they have inside a reader."""
     return {f"encoder.{name.removeprefix('bert.')}": value for name, value in tensors.items()}
-
-
-def _seven_bits(tensors: Tensors) -> Tensors:
-    """Matrices as whole numbers from -64 to 64 with a scale for each row; vectors and places stay float32.
-
-    Processors without VNNI add two products of an unsigned and a signed byte in 16 bits and cut off what does not fit:
-    2 · 255 · 127 does not, 2 · 255 · 64 does. With seven bits a vector is the same on every processor.
-    """
-    out: Tensors = {}
-    for name, value in tensors.items():
-        if value.ndim != 2 or value.dtype != np.float32 or "position_embeddings" in name:
-            out[name] = value
-            continue
-        scale = (64 / np.maximum(np.abs(value).max(1), 1e-12)).astype(np.float32)
-        out[name], out[f"{name}.scale"] = np.rint(value * scale[:, None]).astype(np.int8), scale
-    return out
 
 
 def _bytes(file: Path) -> bytes:

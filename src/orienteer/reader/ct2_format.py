@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BINARY_VERSION, _SPEC, _SPEC_REVISION = 6, "TransformerEncoderSpec", 1
-_TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2}
+_TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3}
 _ADD_EMBEDDINGS = 1
 _ACTIVATIONS = {"gelu": 3}
 
@@ -30,7 +30,7 @@ def model_files(
         "eos_token": "[SEP]",
     }
     return {
-        "model.bin": _binary(_variables(config, tensors)),
+        "model.bin": encoder_binary(_variables(config, tensors)),
         "config.json": json.dumps(settings).encode(),
         "vocabulary.json": json.dumps(vocabulary).encode(),
     }
@@ -76,7 +76,8 @@ def _variables(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -
     return out
 
 
-def _binary(variables: Mapping[str, NDArray[Any]]) -> bytes:
+def encoder_binary(variables: Mapping[str, NDArray[Any]]) -> bytes:
+    """An encoder's variables as `model.bin` holds them."""
     parts = [struct.pack("<I", _BINARY_VERSION), _string(_SPEC), struct.pack("<II", _SPEC_REVISION, len(variables))]
     for name, value in sorted(variables.items()):
         data = np.ascontiguousarray(value).tobytes()

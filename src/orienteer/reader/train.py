@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -32,6 +33,7 @@ from orienteer.reader.errors import TrainingError
 from orienteer.reader.measures import auc
 from orienteer.reader.mining import Evidence, TrainingRow
 from orienteer.reader.model import ReaderModel, load_tokenizer, tensors_of
+from orienteer.reader.rounding import rounded
 
 # SQuAD-like questions teach spans, Natural Questions teach selection. Gold passages of `nq_restored` are special
 # (see the data's README), so retrieved ones stand beside them.
@@ -71,6 +73,7 @@ class TrainConfig:
     threads: int = 2
     freeze_embeddings: bool = True
     freeze_layers: int = 1  # from below: each saves a ninth of a step of a six-layer encoder
+    rounded_part: float = 0.15  # of the schedule, its end, computes as int8 will
     checkpoint_minutes: float = 3.0
     dev_minutes: float = 12.0
     show_seconds: float = 30.0
@@ -128,15 +131,16 @@ def train(
 
             counts = _Counts.of(batch)
             parts = list(cut_whole(groups_of(batch), config.part))
-            works = [workers.submit(_gradients, model, teacher, parameters, part, counts, config) for part in parts]
-            for number, work in enumerate(works):
-                gradients, losses = work.result()
-                for parameter, gradient in zip(parameters, gradients, strict=True):
-                    if number and parameter.grad is not None:
-                        parameter.grad.add_(gradient)
-                    else:
-                        parameter.grad = gradient
-                sums = {name: sums[name] + losses[name] for name in sums}
+            with rounded(model.encoder) if done >= 1 - config.rounded_part else nullcontext():
+                works = [workers.submit(_gradients, model, teacher, parameters, part, counts, config) for part in parts]
+                for number, work in enumerate(works):
+                    gradients, losses = work.result()
+                    for parameter, gradient in zip(parameters, gradients, strict=True):
+                        if number and parameter.grad is not None:
+                            parameter.grad.add_(gradient)
+                        else:
+                            parameter.grad = gradient
+                    sums = {name: sums[name] + losses[name] for name in sums}
             torch.nn.utils.clip_grad_norm_(parameters, config.clip, foreach=True)
             optimiser.step()
             step += 1
