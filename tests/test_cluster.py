@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orienteer.cluster import ClusterError, in_order, run_chunks
 from orienteer.errors import MissingExtraError, QuerySyntaxError
+from ray_nodes import two_nodes as two_nodes
 
-ROOT = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,11 @@ def test_no_chunks_need_no_workers(tmp_path: Path) -> None:
     assert workers_of(tmp_path) == 0
 
 
-def test_no_workers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="0 workers"):
-        run_chunks(Squares(tmp_path), [1], workers=0)
+def test_fewer_workers_than_none_are_refused_and_none_means_one_a_processor(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="-1 workers"):
+        run_chunks(Squares(tmp_path), [1], workers=-1)
+    assert list(in_order(run_chunks(Squares(tmp_path, 0.05), range(20), workers=0))) == [n * n for n in range(20)]
+    assert workers_of(tmp_path) <= len(os.sched_getaffinity(0))
 
 
 def test_whoever_stops_listening_ends_the_workers(tmp_path: Path) -> None:
@@ -116,7 +120,7 @@ def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None
     )
     file = tmp_path / "parent.py"
     file.write_text(program)
-    parent = subprocess.Popen([sys.executable, str(file)], env={**os.environ, "PYTHONPATH": str(ROOT / "tests")})
+    parent = subprocess.Popen([sys.executable, str(file)], env={**os.environ, "PYTHONPATH": str(TESTS)})
     while workers_of(tmp_path) < 2:
         assert parent.poll() is None
         time.sleep(0.1)
@@ -147,83 +151,106 @@ def test_ray_that_is_not_installed_is_answered_with_the_line_that_installs_it(
         list(run_chunks(Squares(tmp_path), [1], workers=1, ray="local"))
 
 
-@pytest.fixture(scope="module")
-def two_nodes() -> Iterator[object]:
-    """A Ray cluster of two nodes on this machine, on loopback only."""
-    pytest.importorskip("ray")
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    os.environ["RAY_AUTH_MODE"] = "disabled"
-    import ray
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    cluster.add_node(num_cpus=1)
-    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "tests/rocchio"), str(ROOT / "tests/session")])
-    ray.init(
-        address=cluster.address, log_to_driver=False, logging_level="ERROR",
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), paths])}},
-    )  # fmt: skip
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
-
-
 @pytest.mark.slow
-def test_a_ray_cluster_gives_the_same_results(two_nodes: object, tmp_path: Path) -> None:
+def test_a_ray_cluster_gives_the_same_results(two_nodes: Any, tmp_path: Path) -> None:
     results = in_order(run_chunks(Squares(tmp_path, 0.02), range(40), workers=0, ray="auto"))
     assert list(results) == [n * n for n in range(40)]
     assert workers_of(tmp_path) == 2
 
 
 @pytest.mark.slow
-def test_a_ray_worker_that_dies_costs_only_time(two_nodes: object, tmp_path: Path) -> None:
+def test_a_ray_worker_that_dies_costs_only_time(two_nodes: Any, tmp_path: Path) -> None:
     assert list(in_order(run_chunks(Deadly(tmp_path), range(8), workers=2, ray="auto"))) == [n * n for n in range(8)]
 
 
 @pytest.mark.slow
-def test_an_error_on_ray_comes_out_with_its_message(two_nodes: object, tmp_path: Path) -> None:
+def test_an_error_on_ray_comes_out_with_its_message(two_nodes: Any, tmp_path: Path) -> None:
     with pytest.raises(QuerySyntaxError, match="mistake"):
         list(run_chunks(Wrong(tmp_path), [2], workers=1, ray="auto"))
 
 
 @pytest.mark.slow
-def test_sessions_from_two_ray_nodes_are_those_of_one_process(two_nodes: object, tmp_path: Path) -> None:
-    sys.path[:0] = [str(ROOT / "tests/rocchio"), str(ROOT / "tests/session")]
-    from generated_world import run
-
-    run(tmp_path / "here.jsonl")
-    run(tmp_path / "there.jsonl", workers=2, ray="auto")
-    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
-
-
-@pytest.mark.slow
-def test_a_node_that_goes_half_way_loses_no_session(two_nodes: object, tmp_path: Path) -> None:
-    sys.path[:0] = [str(ROOT / "tests/rocchio"), str(ROOT / "tests/session")]
-    from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
-
-    from orienteer.rocchio import generate
-    from orienteer.rocchio.work import Progress
-
-    nodes = [two_nodes.add_node(num_cpus=1)]  # type: ignore[attr-defined]
-
-    def half_way(progress: Progress) -> None:
-        if nodes and progress.done > len(ASKED) // 3:
-            two_nodes.remove_node(nodes.pop())  # type: ignore[attr-defined]
-
-    run(tmp_path / "here.jsonl")
-    there = tmp_path / "there.jsonl"
-    generate(Bundled(), ASKED, GRAMMARS, there, PLAN, chunk=1, workers=3, ray="auto", progress=half_way)
-    assert not nodes
-    assert there.read_bytes() == (tmp_path / "here.jsonl").read_bytes()
-
-
-@pytest.mark.slow
-def test_a_node_that_goes_half_way_loses_nothing(two_nodes: object, tmp_path: Path) -> None:
-    node = two_nodes.add_node(num_cpus=1)  # type: ignore[attr-defined]
+def test_a_node_that_goes_half_way_loses_nothing(two_nodes: Any, tmp_path: Path) -> None:
+    node = two_nodes.add_node(num_cpus=1)
     results = run_chunks(Squares(tmp_path, 0.3), range(30), workers=3, ray="auto")
     found = dict([next(results), next(results), next(results), next(results)])
-    two_nodes.remove_node(node)  # type: ignore[attr-defined]
+    two_nodes.remove_node(node)
     for number, result in results:
         assert number not in found, "done twice"
         found[number] = result
     assert found == {n: n * n for n in range(30)}
+
+
+@pytest.mark.slow
+def test_rocchio_sessions_from_two_ray_nodes_are_those_of_one_process_also_when_a_node_goes(
+    two_nodes: Any, tmp_path: Path
+) -> None:
+    sys.path[:0] = [str(TESTS / "rocchio"), str(TESTS / "session")]
+    from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
+
+    from orienteer.rocchio import generate
+
+    run(tmp_path / "here.jsonl")
+    run(tmp_path / "there.jsonl", workers=2, ray="auto")
+    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+    half_way = Leaving(two_nodes, len(ASKED) // 3)
+    there = tmp_path / "fewer.jsonl"
+    generate(Bundled(), ASKED, GRAMMARS, there, PLAN, chunk=1, workers=3, ray="auto", progress=half_way)
+    assert half_way.gone
+    assert there.read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+def test_an_evaluation_on_two_ray_nodes_is_that_of_one_process_also_when_a_node_goes(
+    two_nodes: Any, tmp_path: Path
+) -> None:
+    sys.path[:0] = [str(TESTS / "evaluation"), str(TESTS / "session")]
+    from evaluated_world import SmallWorld, run, tree
+
+    from orienteer.evaluation import Crew
+
+    engine, _ = SmallWorld().open()
+    agents = ("bm25", "bm25+ps", "prf-idf-t")
+    run(engine, tmp_path / "here", agents=agents)
+    wanted = tree(tmp_path / "here")
+    assert "metrics.json" in wanted
+    run(engine, tmp_path / "there", agents=agents, crew=Crew(SmallWorld(), workers=2, ray="auto"))
+    assert tree(tmp_path / "there") == wanted
+    half_way = Leaving(two_nodes, 50)
+    crew = Crew(SmallWorld(pause=0.05), workers=3, ray="auto")
+    run(engine, tmp_path / "fewer", agents=agents, chunk=2, crew=crew, progress=half_way)
+    assert half_way.gone
+    assert tree(tmp_path / "fewer") == wanted
+
+
+@pytest.mark.slow
+def test_embeddings_from_two_ray_nodes_are_those_of_one_process(two_nodes: Any, tmp_path: Path) -> None:
+    sys.path[:0] = [str(TESTS / "dense"), str(TESTS / "session")]
+    from bare_bert import save_bare
+    from small_world import PASSAGES
+
+    from orienteer.dense import Crew, TextEncoder, embed_index
+    from orienteer.engine import build_index, open_index
+
+    build_index(PASSAGES, tmp_path / "index")
+    bert, index = save_bare(tmp_path / "bert"), open_index(tmp_path / "index").index
+    encoder = TextEncoder.from_pretrained(bert, threads=1)
+    crew = Crew(tmp_path / "index", bert, workers=2, ray="auto")
+    embed_index(index, encoder, tmp_path / "here", shard=2)
+    embed_index(index, encoder, tmp_path / "there", shard=2, crew=crew)
+    for file in (tmp_path / "here").iterdir():
+        assert (tmp_path / "there" / file.name).read_bytes() == file.read_bytes()
+
+
+class Leaving:
+    """A third node that goes as soon as more than `after` of the work is done."""
+
+    def __init__(self, cluster: Any, after: int) -> None:
+        self._cluster, self._after = cluster, after
+        self._node = cluster.add_node(num_cpus=1)
+        self.gone = False
+
+    def __call__(self, progress: Any) -> None:
+        if not self.gone and progress.total > progress.done > self._after:
+            self._cluster.remove_node(self._node)
+            self.gone = True

@@ -1,6 +1,6 @@
 """The pictures of docs/workbench.md, taken from a running workbench: python tools/screenshots.py [--reader DIR]
 
-Needs Chromium and the packages of the extras serve and dev. The bundled corpus is searched by the shipped reader.
+Needs Chromium, playwright and the extras serve and eval. The bundled corpus is searched by the shipped reader.
 """
 
 from __future__ import annotations

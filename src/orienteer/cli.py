@@ -31,9 +31,11 @@ from orienteer.commands.pointer import train_pointer
 from orienteer.commands.remote import doctor, index_to
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
+from orienteer.commands.t5 import train_answerer, train_t5
 from orienteer.errors import DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
 from orienteer.query import parse
 from orienteer.reader.commands import bench_reader, read, train_reader
+from orienteer.rocchio.commands import bench_sessions, rocchio, rocchio_landscape, rocchio_stats
 
 if TYPE_CHECKING:
     from orienteer.data import Passage
@@ -392,11 +394,16 @@ def _compiling() -> Iterator[None]:
     yield
 
 
-for command in (read, ask, agents, show, evaluate, embed, dense_run, serve, mcp, doctor):
+for command in (rocchio, read, ask, agents, show, evaluate, embed, dense_run, serve, mcp, doctor):
     app.command()(command)
 train.command("reader")(train_reader)
 train.command("pointer")(train_pointer)
+train.command("t5")(train_t5)
+train.command("answerer")(train_answerer)
+app.command("rocchio-stats")(rocchio_stats)
+app.command("rocchio-landscape")(rocchio_landscape)
 bench.command("reader")(bench_reader)
+bench.command("sessions")(bench_sessions)
 
 
 def main() -> None:

@@ -42,15 +42,16 @@ def run_chunks(
 ) -> Iterator[tuple[int, Result]]:
     """(number, result) of every chunk, each as soon as it is done; `in_order` brings them into their order.
 
-    workers   processes; 1: in this process. On Ray, actors; 0: one for every processor of the cluster
+    workers   processes, on Ray actors; 0: one for every processor. One, and no Ray: the work is done in this process
     ray       address of a Ray cluster, "local" to start one on this machine, None for processes
     """
-    if workers < (0 if ray else 1):
-        raise ClusterError(f"{workers} workers; expected 1 or more")
+    if workers < 0:
+        raise ClusterError(f"{workers} workers; expected 1 or more, or 0 for one on every processor")
     if not chunks:
         return iter(())
     if ray is not None:
         return _run_on_ray(make_work, chunks, workers, ray)
+    workers = workers or len(os.sched_getaffinity(0))
     if workers == 1:
         return _run_here(make_work, chunks)
     return _run_in_processes(make_work, chunks, min(workers, len(chunks)))
@@ -217,7 +218,7 @@ class _Actor(Protocol):
 def _run_on_ray(
     make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk], workers: int, address: str
 ) -> Iterator[tuple[int, Result]]:
-    ray = _connected(address)
+    ray = connect_ray(address)
     actor_class = ray.remote(num_cpus=1, max_restarts=0)(_RayWorker)
     count = workers or int(ray.cluster_resources().get("CPU", 1))
     queue = _Queue(len(chunks))
@@ -283,7 +284,8 @@ class _RayWorker:
             return False, _portable(error)
 
 
-def _connected(address: str) -> Any:
+def connect_ray(address: str) -> Any:
+    """The module `ray`, connected to the cluster at `address`; "local" starts one on this machine."""
     try:
         ray = import_module("ray")
     except ImportError:

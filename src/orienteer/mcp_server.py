@@ -107,7 +107,9 @@ def make_server(
 
     @server.tool(annotations=reads, structured_output=True)
     async def search(
-        query: Annotated[str, Field(description='Lucene syntax: words, +term, -title:term, "a phrase", term^4')],
+        query: Annotated[
+            str, Field(max_length=limits.question, description='Lucene: words, +term, -title:term, "a phrase", term^4')
+        ],
         k: Annotated[int, Field(ge=1, le=limits.k, description="how many passages")] = 5,
         index: Annotated[str, Field(description=f"one of: {', '.join(engines)}; empty: {first}")] = "",
     ) -> SearchResult:

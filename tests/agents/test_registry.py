@@ -21,6 +21,7 @@ def test_every_name_of_the_house_plan_is_there() -> None:
         "bm25@100+ps",
         *(f"prf-{by}{op}" for by in ("idf", "rm3") for op in TEN),
         "prf-answer",
+        *("rocchio", *(f"rocchio-G{n}" for n in range(5))),
     ]
     assert agent_names() == expected
     assert all(family.about and family.needs for family in FAMILIES)

@@ -20,10 +20,12 @@ from orienteer.engine.analysis import analyze
 from orienteer.engine.build import build_index
 from orienteer.engine.check import check_engine
 from orienteer.engine.embedded import EmbeddedEngine, open_index
+from orienteer.engine.fleet import ProcessFleet, ShardLostError
 from orienteer.engine.index import Index
 from orienteer.engine.kernels.search import WINDOW
-from orienteer.engine.opening import open_engine
-from orienteer.engine.sharded import ProcessFleet, ShardedEngine, ShardLostError, open_shards, with_totals
+from orienteer.engine.opening import absolute, open_engine
+from orienteer.engine.shard import with_totals
+from orienteer.engine.sharded import ShardedEngine, open_shards
 from orienteer.errors import (
     DuplicateIdError,
     IndexMissingError,
@@ -34,6 +36,7 @@ from orienteer.errors import (
 )
 from orienteer.query import FIELDS, G4, Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
+from ray_nodes import two_nodes as two_nodes
 
 FEW = settings(max_examples=settings().max_examples // 4)  # each example builds several indexes
 
@@ -261,6 +264,17 @@ def test_folders_with_commas_between_are_opened_as_shards_and_one_folder_as_an_i
     assert isinstance(open_engine(comma), EmbeddedEngine)
 
 
+def test_an_address_is_the_same_from_any_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one,folder").mkdir()
+    assert absolute("one,folder") == tmp_path / "one,folder"
+    assert str(absolute("a,b")) == f"{tmp_path}/a,{tmp_path}/b"
+    assert str(absolute("ray:a,b")) == f"ray:{tmp_path}/a,{tmp_path}/b"
+    assert str(absolute("https://host:9200/index")) == "https:/host:9200/index", (
+        "as a Path writes it, and as it is read"
+    )
+
+
 def test_the_fingerprint_names_the_shards_and_their_order(bundled, tmp_path) -> None:
     paths = write(bundled_passages(), [100, 130, 600], tmp_path)
     assert open_shards(paths).fingerprint == bundled[1].fingerprint
@@ -272,55 +286,65 @@ def test_the_fingerprint_names_the_shards_and_their_order(bundled, tmp_path) -> 
 
 @pytest.fixture(scope="module")
 def encyclopedia(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """The first passages of a real corpus, whole and in four shards."""
-    file = shared_data / "data/passages/passages-0.jsonl.xz"
-    if not file.is_file():
-        pytest.skip(f"needs the passages {file.name} in the folder {shared_data.name}/ beside the project's own")
-    passages = list(islice(read_passages([file]), 60_000))
-    return both(passages, [15_000, 30_000, 45_000], tmp_path_factory.mktemp("encyclopedia"))
+    """440,000 passages of a real corpus as one index, and each of the corpus's files as a shard."""
+    files = [shared_data / f"data/passages/passages-{number}.jsonl.xz" for number in range(4)]
+    if missing := [file.name for file in files if not file.is_file()]:
+        pytest.skip(f"needs the passages {missing[0]} in the folder {shared_data.name}/ beside the project's own")
+    folder = tmp_path_factory.mktemp("encyclopedia")
+    build_index(read_passages(files), folder / "whole", threads=2)
+    for file in files:
+        build_index(read_passages([file]), folder / file.name, threads=2)
+    return open_index(folder / "whole", threads=1), open_shards([folder / file.name for file in files])
 
 
 @pytest.mark.slow
 def test_four_shards_of_real_passages_equal_one_index(encyclopedia, shared_data) -> None:
     questions = [q.question for q in islice(read_questions(shared_data / "data/questions/dev.jsonl.xz"), 1000)]
-    whole, _ = encyclopedia
+    whole, parts = encyclopedia
+    assert len(parts) == whole.index.size > 400_000
     words = [term for question in questions for term in analyze(question)]
     walk(encyclopedia, questions, words, queries=1000, each=10, seed=9)
     for question in questions[:100]:
         seen = [term for hit in whole.search(Query(question), 3) for term in analyze(whole.passages([hit.id])[0].text)]
         if len(seen) > 2:
-            candidates = [a_refinement(random.Random(question), seen) for _ in range(200)]
-            agree(encyclopedia, Query(question), candidates, 5)
+            rng = random.Random(question)
+            agree(encyclopedia, Query(question), [a_refinement(rng, seen) for _ in range(200)], 5)
 
 
 # A Ray cluster.
 
 
 @pytest.mark.slow
-def test_shards_in_actors_of_a_ray_cluster_give_the_same_and_survive_their_death(
-    bundled, tmp_path, monkeypatch
+def test_shards_in_actors_of_two_nodes_give_the_same_and_survive_their_death_and_a_nodes(
+    bundled, tmp_path, two_nodes
 ) -> None:
-    ray = pytest.importorskip("ray", reason="needs ray: pip install 'orienteer[ray]'")
+    import ray
+
     from orienteer.engine.sharded_ray import RayFleet
 
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    ours = not ray.is_initialized()
-    if ours:
-        ray.init(num_cpus=4, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
-    try:
-        fleet = RayFleet(write(bundled_passages(), [300, 500, 700], tmp_path), ray)
-        engine = ShardedEngine(fleet)
-        engine.check_ids()
-        questions = [Query(question.question) for question in bundled_questions("train")[:10]]
-        candidates = [*G4.refinements("contents", "comet"), *G4.refinements("title", "rover")]
-        wanted = bundled[0].search_many(questions, 5), bundled[0].refine_many(questions, [candidates] * 10)
-        assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
-        ray.kill(fleet._actors[2], no_restart=False)
-        assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
-        engine.close()
-        with pytest.raises(IndexMissingError, match="no index at"):
-            ShardedEngine(RayFleet([tmp_path / "nothing"], ray))
-    finally:
-        if ours:
-            ray.shutdown()
+    node = two_nodes.add_node(num_cpus=1)
+    fleet = RayFleet(write(bundled_passages(), [300, 500, 700], tmp_path), ray)
+    engine = ShardedEngine(fleet)
+    engine.check_ids()
+    questions = [Query(question.question) for question in bundled_questions("train")[:10]]
+    candidates = [*G4.refinements("contents", "comet"), *G4.refinements("title", "rover")]
+    wanted = bundled[0].search_many(questions, 5), bundled[0].refine_many(questions, [candidates] * 10)
+    assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
+    ray.kill(fleet._actors[2], no_restart=False)
+    assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
+    two_nodes.remove_node(node)
+    assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
+    engine.close()
+    with pytest.raises(IndexMissingError, match="no index at"):
+        ShardedEngine(RayFleet([tmp_path / "nothing"], ray))
+
+
+@pytest.mark.slow
+def test_an_address_puts_shards_on_ray(bundled, tmp_path, two_nodes) -> None:
+    paths = write(bundled_passages(), [300], tmp_path)
+    engine, query = open_engine("ray:" + ",".join(map(str, paths))), Query("which comet was seen in 1986")
+    assert isinstance(engine, ShardedEngine)
+    assert engine.search(query, 5) == bundled[0].search(query, 5)
+    engine.close()
+    with pytest.raises(OrienteerError, match="no shard after 'ray:'"):
+        open_engine("ray:")

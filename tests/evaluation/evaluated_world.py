@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,35 @@ class DoomedReader(LexicalReader):
         elif self._left < 0:
             time.sleep(0.002)  # the end may not come before the kill
         return super().read_many(batch)
+
+
+class SlowReader(LexicalReader):
+    def __init__(self, pause: float) -> None:
+        super().__init__()
+        self._pause = pause
+
+    def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
+        time.sleep(self._pause)
+        return super().read_many(batch)
+
+
+@dataclass(frozen=True)
+class SmallWorld:
+    """What a worker opens; with `doom`, the first worker to make that file dies after a few batches."""
+
+    doom: Path | None = None
+    reader: str = "lexical stand-in"
+    pause: float = 0.0  # seconds that each batch takes
+
+    def open(self) -> tuple[ReferenceEngine, LexicalReader]:
+        reader: LexicalReader = SlowReader(self.pause) if self.pause else LexicalReader(self.reader)
+        if self.doom is not None:
+            try:
+                self.doom.touch(exist_ok=False)
+                reader = DoomedReader(3)
+            except FileExistsError:
+                pass
+        return ReferenceEngine(PASSAGES), reader
 
 
 def main(out: Path, batches: int) -> None:

@@ -11,7 +11,9 @@ from hash_reader import HashReader
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 
 from orienteer.agents import check_agent
+from orienteer.agents.registry import sees_answers
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
+from orienteer.evaluation import evaluate
 from orienteer.query import G1, G4
 from orienteer.rocchio import Plan, RocchioAgent, RocchioError, Variant, read_sessions, rocchio_sessions
 from orienteer.session import Environment, Session, Settings
@@ -72,3 +74,22 @@ def test_recorded_sessions_are_played_without_searching_again(tmp_path: Path) ->
         assert session.score == (searched.final.score if searched.final else None)
     with pytest.raises(RocchioError, match="no recorded G4 session of question 'new'"):
         played(agent, environment, [replace(ASKED[0], id="new")])
+
+
+def test_in_an_evaluation_it_is_the_headroom_and_known_to_see_the_answers(
+    engine: EmbeddedEngine, tmp_path: Path
+) -> None:
+    questions = ASKED[:10]
+    names = ["bm25+ps", "rocchio-G0", "rocchio"]
+    settings = Settings(steps=3)
+    found = evaluate(engine, HashReader(questions), questions, names, tmp_path, settings=settings, figures=False)
+    searched = rocchio_sessions(
+        engine, HashReader(questions), questions, [Variant(G4)], Plan(settings=replace(SETTINGS, steps=3))
+    )  # fmt: skip
+    reached = [session.final.score.total for [session] in searched if session.final is not None]
+    assert found.metrics["rocchio"]["score"] == pytest.approx(100 * sum(reached) / len(questions))
+    assert found.metrics["rocchio"]["score"] > found.metrics["bm25+ps"]["score"]
+    assert "a search that knows the answers" in (tmp_path / "report.md").read_text()
+    assert [sees_answers(name) for name in names] == [False, True, True]
+    assert sees_answers("ensemble(bm25|rocchio-G1[steps=3])")
+    assert not sees_answers("ensemble(bm25|prf-answer)")

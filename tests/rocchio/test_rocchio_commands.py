@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from orienteer.bundled import bundled_engine
 from orienteer.data import write_jsonl
 from orienteer.engine import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio import commands, read_sessions
+from orienteer.rocchio import RocchioError, commands, read_sessions
 from orienteer.rocchio.work import Files
 
 Command = Callable[..., Result]
@@ -50,7 +51,7 @@ def test_sessions_are_searched_and_told(command: Command, questions: Path, tmp_p
     told = command("rocchio", "--index", "x", "--questions", questions, "--out", out, "--compact", small, *options)
     assert told.exit_code == 0
     row = json.loads(told.stdout)
-    assert (row["questions"], row["sessions"], row["compact_sessions"]) == (5, 10, 8)
+    assert (row["questions"], row["sessions"], row["compact_sessions"]) == (5, 10, 10)
     header, sessions = read_sessions(out)
     assert (header.plan.n, header.plan.m, header.plan.settings.steps, header.plan.read_budget) == (10, 5, 2, None)
     assert len(list(sessions)) == 10
@@ -59,6 +60,19 @@ def test_sessions_are_searched_and_told(command: Command, questions: Path, tmp_p
     assert set(json.loads(stats.stdout)) == {"G0", "G4"}
     shown = command("rocchio-stats", out, small)
     assert "how they ended" in shown.stdout
+
+
+def test_questions_are_chosen_by_source_and_place(command: Command, tmp_path: Path) -> None:
+    asked = [replace(question, source="ab"[n % 2]) for n, question in enumerate(ASKED[:12])]
+    write_jsonl(tmp_path / "questions.jsonl", asked)
+    options = ("-n", 3, "-m", 2, "--steps", 1, "--source", "b", "--skip", 1, "--limit", 3)
+    out = tmp_path / "sessions.jsonl"
+    command("rocchio", "--index", "x", "--questions", tmp_path / "questions.jsonl", "--out", out, *options)
+    assert [session.id for session in read_sessions(out)[1]] == [question.id for question in asked[3:9:2]]
+    with pytest.raises(RocchioError, match="no question has the source 'c'; the files have a, b"):
+        command(
+            "rocchio", "--index", "x", "--questions", tmp_path / "questions.jsonl", "--out", out, "--source", "b,c"
+        )  # fmt: skip
 
 
 def test_a_read_budget_is_told_in_the_file(command: Command, questions: Path, tmp_path: Path) -> None:
@@ -75,3 +89,14 @@ def test_the_landscape_is_written_for_the_report(command: Command, questions: Pa
     out = tmp_path / "landscape.jsonl"
     command("rocchio-landscape", "--index", "x", "--questions", questions, "--out", out, "--limit", 2, "--step", 0.5)
     assert len(out.read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    "arguments", [("rocchio",), ("rocchio-stats",), ("rocchio-landscape",), ("bench", "sessions")]
+)  # fmt: skip
+def test_the_command_line_has_them(arguments: tuple[str, ...]) -> None:
+    from orienteer.cli import app
+
+    told = CliRunner().invoke(app, [*arguments, "--help"])
+    assert told.exit_code == 0
+    assert f"orienteer {' '.join(arguments)}" in told.stdout

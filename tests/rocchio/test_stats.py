@@ -13,7 +13,7 @@ from orienteer.data import Question
 from orienteer.query import G3, G4, Refinement
 from orienteer.rocchio import Plan, RocchioSession, RocchioStep, State, Variant, rocchio_sessions, variants_of
 from orienteer.rocchio.landscape import landscape, landscape_plan, landscape_variants, write_landscape
-from orienteer.rocchio.select import balanced, question_type
+from orienteer.rocchio.select import balanced, of_sources, question_type
 from orienteer.rocchio.stats import operator_name, statistics
 from orienteer.session import Settings
 from orienteer.session.score import Score
@@ -98,6 +98,13 @@ def test_questions_are_balanced_over_what_they_ask_for() -> None:
     asked = [Question(text[-1], text) for text in texts]
     assert [question_type(text) for text in texts[:8]] == ["who", "who", "what", "which", "who", "how", "other", "when"]
     assert "".join(question.id for question in balanced(asked)) == "achdfgbei"
+
+
+def test_within_a_type_the_sources_take_turns() -> None:
+    asked = [Question(str(n), "who", source=source) for n, source in enumerate("aaaabbc")]
+    assert "".join(question.id for question in balanced(asked)) == "0461523"
+    assert [question.id for question in of_sources(asked, ["c", "b"])] == ["6", "4", "5"]
+    assert of_sources(asked, []) == asked
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,21 +81,52 @@ def test_killed_at_random_and_taken_up_again_it_gives_the_same_bytes(tmp_path: P
 @pytest.mark.slow
 def test_fifty_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, whole: bytes) -> None:
     draw = np.random.default_rng(1)
-    kills = 0
-    round = 0
-    while kills < 50:
-        round += 1
-        out = tmp_path / f"{round}.jsonl"
+    lasts = _seconds_of_work(tmp_path / "unbroken.jsonl")
+    kills = {"runs": 0, "workers": 0}
+    rounds = 0
+    while sum(kills.values()) < 50:
+        rounds += 1
+        out = tmp_path / f"{rounds}.jsonl"
         while not out.exists():
-            running = _program(out, int(draw.integers(1, 3)), 0)
-            time.sleep(float(draw.uniform(0.5, 6.0)))
-            if running.poll() is None:
+            running = _program(out, int(draw.integers(1, 4)), 0)
+            _wait_for_work(running, out)
+            time.sleep(float(draw.uniform(0, lasts)))
+            workers = _workers_of(running.pid)
+            if running.poll() is None and workers and draw.random() < 0.5:
+                with suppress(ProcessLookupError):
+                    os.kill(int(draw.choice(workers)), signal.SIGKILL)
+                    kills["workers"] += 1
+            elif running.poll() is None:
                 running.kill()
-                kills += 1
+                kills["runs"] += 1
             running.wait()
-            if kills >= 50:
-                run(out)
-        assert out.read_bytes() == whole
+        assert out.read_bytes() == whole, f"after {kills}"
+    assert min(kills.values()) > 5, kills
+
+
+def _seconds_of_work(out: Path) -> float:
+    """How long two workers take from the first sign of work to the end."""
+    running = _program(out, 2, 0)
+    _wait_for_work(running, out)
+    started = time.monotonic()
+    assert running.wait() == 0
+    return time.monotonic() - started
+
+
+def _wait_for_work(running: subprocess.Popen[bytes], out: Path) -> None:
+    while running.poll() is None and not out.with_name(f"{out.name}.parts").exists():
+        time.sleep(0.01)
+
+
+def _workers_of(pid: int) -> list[int]:
+    """The worker processes of a run; none where the system does not tell."""
+    found = []
+    with suppress(OSError, ValueError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(OSError):
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+    return found
 
 
 def test_a_damaged_part_is_searched_again(tmp_path: Path, whole: bytes) -> None:

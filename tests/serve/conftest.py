@@ -17,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import MakeClient, listening
+from serving_world import TREE_SEARCHER, MakeClient, listening
 from small_world import PASSAGES, QUESTIONS
 
+from orienteer.agents import registry
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.serve import make_app
+from orienteer.serve import make_app, roster
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # A browser that calls nobody but the page's own host.
@@ -36,6 +37,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedEngine:
     folder = tmp_path_factory.mktemp("lighthouses") / "index"
     build_index(PASSAGES, folder)
     return open_index(folder, threads=1)
+
+
+@pytest.fixture
+def tree_searcher(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of an agent that tells of a search tree."""
+    families = (*registry.FAMILIES, TREE_SEARCHER)
+    for module in (registry, roster):
+        monkeypatch.setattr(module, "FAMILIES", families)
+    return TREE_SEARCHER.names
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ python serving_world.py PORT SAVED [SECONDS A BATCH]
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -24,12 +25,43 @@ from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 
+from orienteer.agents import Entry, Family
 from orienteer.data.passage import Passage
 from orienteer.engine import Hit, ReferenceEngine
-from orienteer.query import Query
+from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
+from orienteer.session import STOP, Action, Observation
+from orienteer.session.notes import Notes, TreeNode, tree_notes
 
 MakeClient = Callable[..., TestClient]
+
+
+class TreeSearcher:
+    """Requires the rarest word that it may, and tells of a search that it never made: what a tree agent must do."""
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        return [action for action, _ in self.act_with_notes(observations)]
+
+    def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, Notes | None]]:
+        return [self._act(observation) for observation in observations]
+
+    def _act(self, observation: Observation) -> tuple[Action, Notes | None]:
+        terms = sorted(observation.terms, key=lambda term: -term.idf)[:40]
+        if not terms:
+            return STOP, None
+        first, *others = (Refinement("+", "contents", term.text) for term in terms)
+        below = tuple(TreeNode(str(each), 3, 0.5, 0.1) for each in others[:2])
+        children = (
+            TreeNode(str(first), 31, 0.625, 0.4, below),
+            *(TreeNode(str(each), int(n == 0), 0.25, 0.01) for n, each in enumerate(others)),
+        )
+        return first, tree_notes(TreeNode("the query", 32, 0.6, None, children))
+
+
+TREE_SEARCHER = Family(
+    "tree-searcher", "tells of a tree", "nothing", re.compile("tree-searcher"),
+    lambda wanted: Entry(wanted.name, TreeSearcher(), wanted.settings), ("tree-searcher",),
+)  # fmt: skip
 
 
 class SlowReader(LexicalReader):

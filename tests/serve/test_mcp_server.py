@@ -14,8 +14,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from serving_world import free_port, listening
 from small_world import PASSAGES
+from tiny import save_tiny
 
-from orienteer.engine import EmbeddedEngine, ReferenceEngine
+from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index
 from orienteer.mcp_server import WARNING, http_app, make_server
 
 T = TypeVar("T")
@@ -79,6 +80,21 @@ def test_a_client_over_stdio_lists_and_calls_both_tools(tmp_path: Path) -> None:
             return await call_both(client)
 
     check_both(*within(120, work))
+
+
+def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tmp_path: Path) -> None:
+    build_index(PASSAGES, tmp_path / "index")
+    arguments = ["mcp", "--index", str(tmp_path / "index"), "--reader", str(save_tiny(tmp_path / "reader"))]
+    program = str(Path(sys.executable).with_name("orienteer"))
+
+    async def work() -> tuple[list[str], Any, Any]:
+        async with Client(stdio_client(StdioServerParameters(command=program, args=arguments))) as client:
+            return await call_both(client)
+
+    tools, found, researched = within(120, work)
+    assert sorted(tools) == ["research", "search"]
+    assert len(found.structured_content["passages"]) == 3
+    assert len(researched.structured_content["passages"]) == 5
 
 
 def test_a_client_over_streamable_http_lists_and_calls_both_tools() -> None:

@@ -305,21 +305,38 @@ def test_the_gallery_is_filtered_and_its_sessions_open(
     assert page.steps() == 4
 
 
-def test_a_tree_that_an_agent_noted_is_shown(open_page: Callable[..., Page], tmp_path: Path) -> None:
+def test_the_search_tree_behind_a_step_is_shown_and_walked_by_keys(
+    open_page: Callable[..., Page], tree_searcher: str, tmp_path: Path
+) -> None:
     page = open_page()
-    shown = page.ask(agent="prf-answer", steps=1)
+    shown = page.ask(agent=tree_searcher, steps=2)
+    summary = shown.locator(".tree summary")
+    assert summary.inner_text() == "Search tree: 32 visits · value 0.60"
+    summary.focus()
+    shown.keyboard.press("Enter")
+    items = shown.locator(".tree [role=treeitem]:visible")
+    assert items.count() == 2  # those that were visited; one of them has children, folded
+    assert "31 visits · value 0.63 · prior 0.40" in items.first.inner_text()
+    assert shown.locator(".tree .taken").count() == 1
+    shown.keyboard.press("Tab")
+    for key, number, at in (
+        ("ArrowRight", 4, 0), ("ArrowRight", 4, 1), ("ArrowDown", 4, 2), ("End", 4, 3), ("Home", 4, 0),
+        ("ArrowDown", 4, 1), ("ArrowLeft", 4, 0), ("ArrowLeft", 2, 0), ("Enter", 4, 0),
+    ):  # fmt: skip
+        shown.keyboard.press(key)
+        assert items.count() == number, key
+        assert items.nth(at).evaluate("node => node === document.activeElement"), key
+    shown.click("[data-step='1']")
+    assert shown.locator(".tree[open]").count() == 1  # the step before has its own, and it is unfolded too
     with shown.expect_download() as download:
         shown.click("#share")
-    row = json.loads(Path(download.value.path()).read_text())
-    child = {"action": '+(contents:"lamp")', "visits": 12, "value": 0.4, "prior": 0.2, "children": []}
-    row["steps"][1]["notes"] = {"tree": {"visits": 16, "children": [child, {**child, "visits": 4}]}}
-    file = tmp_path / "tree.jsonl"
-    file.write_text(json.dumps(row))
     shown.click("nav >> text=Sessions")
-    shown.set_input_files("#session-file", file)
-    shown.wait_for_selector(".tree summary")
-    shown.click(".tree summary")
-    assert "12 visits" in shown.locator(".tree").inner_text()
+    shown.set_input_files("#session-file", download.value.path())
+    shown.wait_for_url(re.compile("#/session/"))
+    page.wait_until_done()
+    assert "32 visits" in shown.locator(".tree summary").inner_text()
+    shown.click("[data-step='0']")
+    shown.wait_for_selector(".tree", state="detached")
 
 
 def test_xss_in_passages_titles_and_questions_is_shown_as_text(open_page: Callable[..., Page]) -> None:
@@ -389,13 +406,17 @@ def test_a_token_is_asked_for_once(open_page: Callable[..., Page]) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_no_serious_issue(open_page: Callable[..., Page], scheme: str, width: int, tmp_path: Path) -> None:
+def test_axe_finds_no_serious_issue(
+    open_page: Callable[..., Page], tree_searcher: str, scheme: str, width: int
+) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
     script = Path(axe.__file__).parent / "axe.min.js"
     page = open_page(context={"color_scheme": scheme, "viewport": {"width": width, "height": 844}, "bypass_csp": True})
-    shown = page.ask(agent="prf-answer")
+    shown = page.ask(agent=tree_searcher)
     shown.locator(".why-button").first.click()
     shown.wait_for_selector(".why")
+    shown.click(".tree summary")
+    shown.locator(".tree [aria-expanded]").first.click()
     looked_at = [("session", None), ("menu", ".card .text .w")]
     for name, click in looked_at:
         if click:

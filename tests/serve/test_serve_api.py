@@ -12,6 +12,7 @@ from small_world import PASSAGES
 
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import parse
+from orienteer.serve import Limits
 
 
 def test_search_gives_what_the_engine_gives(client: TestClient, engine: EmbeddedEngine) -> None:
@@ -131,3 +132,11 @@ def test_a_reader_that_fails_is_an_error_for_its_own_client_only(make_client: Ma
     client = make_client(reader=Moody())
     assert client.post("/api/sessions", json={"question": "the storm", "steps": 1}).status_code == 500
     assert client.post("/api/sessions", json={"question": "the lamp", "steps": 1}).status_code == 200
+
+
+def test_more_passages_than_the_server_gives_are_refused_not_cut(make_client: MakeClient) -> None:
+    client = make_client(limits=Limits(k=3))
+    assert len(client.post("/api/search", json={"query": "lamp", "k": 3}).json()["hits"]) == 3
+    refused = client.post("/api/search", json={"query": "lamp", "k": 4})
+    assert refused.status_code == 422
+    assert "3 passages" in refused.json()["message"]

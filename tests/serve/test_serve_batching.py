@@ -11,7 +11,7 @@ import pytest
 from serving_world import MakeClient, SlowReader
 
 from orienteer.serve import Limits
-from orienteer.serve.batching import Batcher, together_or_alone
+from orienteer.serve.batching import Batcher, Waiting, most_urgent, together_or_alone
 
 
 def test_what_waits_goes_in_one_batch_in_the_order_it_came() -> None:
@@ -66,13 +66,39 @@ def test_jobs_that_wait_when_the_loop_ends_are_cancelled() -> None:
     batcher: Batcher[int, int] = Batcher(work, together=1, name="test")
     first = batcher.submit(1)
     begun.wait(10)
-    threading.Timer(0.1, go.set).start()
-    batcher._waiting.put(None)
     late = batcher.submit(2)
+    threading.Timer(0.1, go.set).start()
     batcher.close()
     assert first.result(10) == 1
-    with pytest.raises(CancelledError):
-        late.result(10)
+    for refused in (late, batcher.submit(3)):
+        with pytest.raises(CancelledError):
+            refused.result(10)
+    assert not batcher.alive
+
+
+def in_batches(jobs: Sequence[tuple[float, float]], together: float, now: float) -> list[list[int]]:
+    """In which batches jobs are done that came at these times and cost so much, each batch a second long."""
+    waiting: list[Waiting[int, None]] = [Waiting(n, cost, since) for n, (since, cost) in enumerate(jobs)]
+    batches = []
+    while waiting:
+        batch = most_urgent([each for each in waiting if each.since <= now], together, now)
+        batches.append([each.job for each in batch])
+        waiting = [each for each in waiting if each not in batch]
+        now += 1
+    return batches
+
+
+def test_a_batch_costs_no_more_than_it_may_and_a_dear_job_goes_alone() -> None:
+    assert in_batches([(0, 5), (0, 5), (0, 5), (0, 100)], together=10, now=1) == [[0, 1], [2], [3]]
+
+
+def test_a_cheap_job_passes_a_dear_one_that_came_just_before() -> None:
+    assert in_batches([(0, 25), (1, 1)], together=1, now=2) == [[1], [0]]
+
+
+def test_a_dear_job_comes_though_cheap_ones_come_without_end() -> None:
+    batches = in_batches([(0, 25), *((float(n), 1) for n in range(40))], together=1, now=1)
+    assert 1 < batches.index([0]) < 10
 
 
 def test_a_bad_job_fails_alone() -> None:
@@ -89,7 +115,7 @@ def test_a_wrong_number_of_results_is_a_failure() -> None:
 
 
 def test_sessions_of_several_clients_share_the_readers_batches(make_client: MakeClient) -> None:
-    reader = SlowReader(0.05)
+    reader = SlowReader(0.2)
     client = make_client(reader=reader)
     questions = [f"who lit lamp {n} on the reef or the tower" for n in range(12)]
 
@@ -107,7 +133,7 @@ def test_sessions_of_several_clients_share_the_readers_batches(make_client: Make
 
 
 def test_agents_with_other_settings_share_a_batch_where_they_can(make_client: MakeClient) -> None:
-    reader = SlowReader(0.1)
+    reader = SlowReader(0.4)
     client = make_client(reader=reader)
 
     def ask(body: dict[str, Any]) -> Any:
@@ -126,7 +152,7 @@ def test_agents_with_other_settings_share_a_batch_where_they_can(make_client: Ma
 
 
 def test_more_agents_than_allowed_are_told_to_come_back(make_client: MakeClient) -> None:
-    client = make_client(reader=SlowReader(0.2), limits=Limits(running=2))
+    client = make_client(reader=SlowReader(1.0), limits=Limits(running=2))
 
     def ask(n: int) -> Any:
         return client.post("/api/sessions", json={"question": f"who lit lamp {n}", "steps": 2})

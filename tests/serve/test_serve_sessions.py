@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from lexical_reader import LexicalReader
 from serving_world import MakeClient
 from small_world import HARD_QUESTIONS, Scripted, plus
 
-from orienteer.agents import make_agent
+from orienteer.agents import CheckpointMissingError, make_agent
 from orienteer.data.passage import Question
 from orienteer.engine import EmbeddedEngine
 from orienteer.serve import Limits
@@ -280,19 +281,99 @@ def test_an_agent_that_fails_ends_its_own_session_only(make_client: MakeClient, 
     assert refine(client, failed, "+", "tower").status_code == 200
 
 
-def test_notes_of_an_agent_are_kept_with_the_step(make_client: MakeClient) -> None:
+def test_the_tree_of_an_agent_is_kept_with_the_step_and_shown_in_part(
+    make_client: MakeClient, tree_searcher: str
+) -> None:
+    client = make_client()
+    session = ask(client, agent=tree_searcher, steps=1)
+    step = session["steps"][1]
+    assert session["steps"][0]["tree"] is None
+    assert step["notes"] is None
+    assert (step["tree"]["visits"], step["tree"]["value"], step["tree"]["prior"]) == (32, 0.6, None)
+    first, _ = step["tree"]["children"]
+    assert (first["label"], first["visits"]) == (step["action"], 31)
+    assert [child["visits"] for child in first["children"]] == [3, 3]
+    shared = client.get(f"/api/sessions/{session['id']}/file").json()
+    whole = shared["steps"][1]["notes"]["tree"]["children"]
+    assert step["tree"]["hidden"] == len(whole) - 2 > 0
+    again = client.post("/api/sessions/load", json=shared).json()
+    assert again["steps"][1]["tree"] == step["tree"]
+
+
+@pytest.mark.parametrize(
+    ("notes", "why"),
+    [
+        ({"tree": {"label": "root", "visits": -1}}, "expected a whole number"),
+        ({"tree": [1]}, "is a list"),
+        ({"tree": {"label": "root", "visits": 1, "value": "high"}}, "expected a finite number"),
+        ({"tree": {"label": "root", "visits": 1, "children": {}}}, "expected a list"),
+        ({"tree": {"visits": 1}}, "expected a text"),
+        ({"seen": {1, 2}}, "not JSON"),
+    ],
+)
+def test_notes_that_no_record_can_hold_end_the_session_with_the_reason(
+    make_client: MakeClient, notes: Any, why: str
+) -> None:
     class Telling:
         def act(self, observations: Any) -> list[Any]:
             return [plus("lamp") for _ in observations]
 
         def act_with_notes(self, observations: Any) -> list[Any]:
-            return [(action, {"tree": {"visits": 8, "children": []}}) for action in self.act(observations)]
+            return [(action, notes) for action in self.act(observations)]
 
     client = make_client()
     desk = client.app.state.desk  # type: ignore[attr-defined]
     entry = desk.roster.entry("lighthouses", "prf-answer", 1)
     desk.roster._entries["lighthouses", "prf-answer"] = type(entry)(entry.name, Telling(), entry.settings)
+    failed = ask(client, steps=1)
+    assert failed["ended"] == "error"
+    assert why in failed["error"]
+
+
+@pytest.mark.parametrize("deep", [102, 900, 990, 100_000])
+def test_a_file_with_a_tree_without_a_bottom_is_refused(client: TestClient, deep: int) -> None:
     session = ask(client, steps=1)
-    assert session["steps"][1]["notes"] == {"tree": {"visits": 8, "children": []}}
-    shared = client.get(f"/api/sessions/{session['id']}/file").json()
-    assert shared["steps"][1]["notes"] == session["steps"][1]["notes"]
+    file = client.get(f"/api/sessions/{session['id']}/file").text
+    node = '{"label":"x","visits":1,"children":['
+    notes = '"notes":{"tree":' + node * deep + "]}" * deep + '},"left":'
+    before, _, after = file.rpartition('"left":')
+    headers = {"content-type": "application/json"}
+    refused = client.post("/api/sessions/load", content=before + notes + after, headers=headers)
+    assert refused.status_code in (400, 413, 422), refused.text
+    assert refused.json()["message"]
+
+
+def test_a_file_whose_numbers_are_none_is_refused(client: TestClient) -> None:
+    session = ask(client, steps=1)
+    file = client.get(f"/api/sessions/{session['id']}/file").text
+    damaged = re.sub(r'"score":0\.[0-9]+', '"score":NaN', file, count=1)
+    assert damaged != file
+    refused = client.post("/api/sessions/load", content=damaged, headers={"content-type": "application/json"})
+    assert refused.status_code == 422
+
+
+def test_a_saved_file_that_was_damaged_is_left_out_of_the_list_and_told(client: TestClient, tmp_path: Path) -> None:
+    session = ask(client, steps=1)
+    client.post(f"/api/sessions/{session['id']}/save")
+    file = tmp_path / "saved" / f"{session['id']}.jsonl"
+    row = json.loads(file.read_text())
+    row["passages"].popitem()
+    row["passages"].pop(row["steps"][-1]["best"][0], None)
+    (tmp_path / "saved" / "damaged-1.jsonl").write_text(json.dumps(row))
+    assert [each["id"] for each in client.get("/api/sessions").json()["sessions"]] == [session["id"]]
+    told = client.get("/api/sessions/damaged-1")
+    assert told.status_code == 422
+    assert "which is not in it" in told.json()["message"]
+
+
+def test_an_agent_named_when_the_server_starts_is_made_at_once_and_offered_with_its_options(
+    make_client: MakeClient, tmp_path: Path
+) -> None:
+    name = "ensemble(prf-idf-t|prf-answer[steps=2])"
+    client = make_client(agents=[name])
+    assert client.get("/api/about").json()["default_agent"] == name
+    assert ask(client, agent=name)["ended"] == "steps"
+    with_options = make_client(agents=["prf-answer[steps=2]"])
+    assert len(ask(with_options, agent="prf-answer[steps=2]", steps=None)["steps"]) == 3
+    with pytest.raises(CheckpointMissingError, match="no folder"):
+        make_client(agents=[f"pointer={tmp_path / 'nowhere'}"])

@@ -73,7 +73,8 @@ class Checkpoint:
 class Family:
     """Agents whose names follow one pattern: how they are listed, what they are, what they need.
 
-    `checkpoint` is None where there is nothing to load, and NAME=DIR is then a mistake.
+    `checkpoint` is None where there is nothing to load, and NAME=DIR is then a mistake. What an agent that sees the
+    answers reaches is the headroom of the others, no result of its own.
     """
 
     names: str
@@ -83,6 +84,7 @@ class Family:
     make: Callable[[Wanted], Entry]
     examples: tuple[str, ...]
     checkpoint: Checkpoint | None = None
+    sees_answers: bool = False
 
     def folder(self, name: str, found: re.Match[str], given: str | None) -> Path | None:
         """The folder of the agent called `name`, known to exist; None where it needs none."""

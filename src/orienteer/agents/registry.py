@@ -15,12 +15,16 @@ from orienteer.agents.baselines import NoRefinement
 from orienteer.agents.family import AgentNameError, Checkpoint, CheckpointMissingError, Entry, Family, Wanted
 from orienteer.agents.pointer.family import FAMILY as POINTER
 from orienteer.agents.prf import OPERATORS, ByAnswer, ByIdf, ByRelevanceModel, Feedback
+from orienteer.agents.t5.family import FAMILY as T5
 from orienteer.engine.protocol import Engine
+from orienteer.query import GRAMMARS
+from orienteer.rocchio.agent import RocchioAgent
+from orienteer.rocchio.plan import HEADROOM_SNIPPET
 from orienteer.session import Settings, SettingsError
 
 __all__ = [
     "FAMILIES", "AgentNameError", "Checkpoint", "CheckpointMissingError", "Entry", "Family", "Wanted",
-    "agent_names", "make_agent", "split_name",
+    "agent_names", "make_agent", "sees_answers", "split_name",
 ]  # fmt: skip
 
 _MOST_PASSAGES = 10_000
@@ -47,6 +51,17 @@ def make_agent(name: str, engine: Engine, settings: Settings | None = None) -> E
 def agent_names() -> list[str]:
     """Every agent that can be made by its bare name from nothing but an engine, with the usual N for `bm25@N+ps`."""
     return [name for family in FAMILIES if family.checkpoint is None for name in family.examples]
+
+
+def sees_answers(name: str) -> bool:
+    """Whether the agent, or any member of the ensemble, is told the answers; tables mark it."""
+    whole, _ = split_name(name)
+    base = whole if ensemble.is_whole(whole) else whole.partition("=")[0].strip()
+    for family in FAMILIES:
+        if found := family.pattern.fullmatch(base):
+            members = found.groupdict().get("members")
+            return family.sees_answers or any(map(sees_answers, ensemble.members_of(members or "")))
+    return False
 
 
 def split_name(name: str) -> tuple[str, Mapping[str, str]]:
@@ -92,6 +107,12 @@ def _feedback(wanted: Wanted) -> Entry:
     return Entry(wanted.name, Feedback(choose, operator, field), wanted.settings)
 
 
+def _rocchio(wanted: Wanted) -> Entry:
+    grammar = GRAMMARS[wanted.found["grammar"] or "G4"]
+    settings = replace(wanted.settings, allow_stop=True, snippet=HEADROOM_SNIPPET)
+    return Entry(wanted.name, RocchioAgent(grammar), settings)
+
+
 _OPS = "|".join(map(re.escape, OPERATORS))
 
 FAMILIES: tuple[Family, ...] = (
@@ -108,7 +129,11 @@ FAMILIES: tuple[Family, ...] = (
            re.compile(f"prf-(?P<by>rm3)(?P<op>{_OPS})"), _feedback, tuple(f"prf-rm3{op}" for op in OPERATORS)),
     Family("prf-answer, prf-answerOP", "each step adds a word of the most confident answer not yet used", "reader",
            re.compile(f"prf-(?P<by>answer)(?P<op>{_OPS})?"), _feedback, ("prf-answer",)),
+    Family("rocchio-G0…G4, rocchio", "headroom: sees the answers and searches the refinements that help most; "
+           "rocchio is G4", "reader, answers", re.compile("rocchio(-(?P<grammar>G[0-4]))?"), _rocchio,
+           ("rocchio", *(f"rocchio-{name}" for name in GRAMMARS)), sees_answers=True),
     POINTER,
+    T5,
     ensemble.family(make_agent),
 )  # fmt: skip
 

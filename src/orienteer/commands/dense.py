@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
+    from orienteer.dense import Crew
     from orienteer.dense import Progress as Done
 
 out = Console(highlight=False)
@@ -35,6 +36,8 @@ def embed(
     out_dir: Annotated[Path, typer.Option("--out", help="folder of the embeddings", show_default=False)],
     encoder: Encoder = None,
     threads: Threads = 0,
+    workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
+    ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
     """Make the vectors of all passages, for the agents dense, dense+ps and hybrid+ps.
@@ -52,13 +55,23 @@ def embed(
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("embedding", total=engine.index.size, left="")
         hear = _Listener(lambda done, left: bar.update(task, completed=done, left=left), quiet=err.is_terminal)
-        manifest = embed_index(engine.index, model, out_dir, progress=hear)
+        crew = _crew(index, encoder, workers, ray)
+        manifest = embed_index(engine.index, model, out_dir, progress=hear, crew=crew)
     if as_json:
         row = {"embeddings": str(out_dir), "passages": manifest.passages, "shards": len(manifest.shards),
                "made": hear.made, "encoder": manifest.encoder}  # fmt: skip
         sys.stdout.write(json.dumps(row) + "\n")
     else:
         out.print(f"{manifest.passages:,} passages in {out_dir}, {hear.made:,} of them made now", soft_wrap=True)
+
+
+def _crew(index: Path, encoder: Path | None, workers: int, ray: str | None) -> Crew | None:
+    """Workers that open the same index and encoder; None where this process does the work by itself."""
+    from orienteer.dense import Crew
+
+    if workers == 1 and ray is None:
+        return None
+    return Crew(index.resolve(), encoder.resolve() if encoder is not None else None, workers, ray)
 
 
 class _Listener:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
+    from orienteer.evaluation import Crew
     from orienteer.evaluation.progress import Progress as Done
 
 out = Console(highlight=False)
@@ -29,6 +30,8 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
     figures: Annotated[bool, typer.Option(help="draw the figures (extra: eval)")] = True,
+    workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
+    ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print metrics.json")] = False,
 ) -> None:
     """Play every agent on every question and write the paper's tables; a killed run goes on where it stopped.
@@ -56,9 +59,21 @@ def evaluate(
         result = run(
             engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
             training=training, figures=figures, command=f"orienteer evaluate --agents {agents} --steps {steps}",
-            progress=show,
+            progress=show, crew=_crew(index, reader, workers, ray),
         )  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
     else:
         out.print(f"{len(asked)} questions × {len(names)} agents: {out_dir / 'report.md'}")
+
+
+def _crew(index: Path, reader: Path | None, workers: int, ray: str | None) -> Crew | None:
+    """Workers that open the same index and reader; None where this process plays by itself."""
+    from orienteer.engine.opening import absolute
+    from orienteer.evaluation import Crew
+    from orienteer.rocchio.work import Files
+
+    if workers == 1 and ray is None:
+        return None
+    world = Files(absolute(index), reader.resolve() if reader is not None else None)
+    return Crew(world, workers, ray)

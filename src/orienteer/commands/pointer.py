@@ -76,15 +76,15 @@ def train_pointer(
     [played] = grammars_of(plays)
     grammars = grammars_of(grammar)
     layout = Layout(pieces, snippet, played.name)
-    world = _World(index, reader, cache, threads)
+    world = World(index, reader, cache, threads)
     tokenizer = load_tokenizer(base)
     examples = gather(
-        out_dir / "examples", sessions, lambda: _questions(questions), grammars, tokenizer, layout, world.open
+        out_dir / "examples", sessions, lambda: questions_of(questions), grammars, tokenizer, layout, world.open
     )  # fmt: skip
     out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
     judge = None
     if dev is not None:
-        judged = _questions([dev])[:dev_limit]
+        judged = questions_of([dev])[:dev_limit]
         judge = Judge(Environment(*world.open(), Settings(snippet=snippet)), judged, played, threads)
     try:
         kept = tuple(int(number) for number in layers.split(",")) if layers else ()
@@ -96,7 +96,7 @@ def train_pointer(
     )  # fmt: skip
     train(examples, config, judge, _show)
     for number in range(1, dagger + 1):
-        examples += _dagger_round(config, number, world, _questions(questions), dagger_questions)
+        examples += _dagger_round(config, number, world, questions_of(questions), dagger_questions)
         out.print(f"round {number}: {len(examples):,} examples")
         config = replace(
             config, base=str(config.out), out=out_dir / f"round-{number}", steps=0, minutes=dagger_minutes,
@@ -107,7 +107,7 @@ def train_pointer(
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
 
 
-class _World:
+class World:
     """The index and the reader, opened when they are first needed."""
 
     def __init__(self, index: Path, reader: Path | None, cache: Path | None, threads: int) -> None:
@@ -115,17 +115,17 @@ class _World:
         self._opened: tuple[Engine, Reader] | None = None
 
     def open(self) -> tuple[Engine, Reader]:
-        from orienteer.engine import open_index
+        from orienteer.engine.opening import open_engine
         from orienteer.reader import CachedReader, TrainedReader
 
         if self._opened is None:
             trained = TrainedReader.from_pretrained(self._reader, threads=self._threads)
-            self._opened = open_index(self._index, threads=self._threads), CachedReader(trained, disk=self._cache)
+            self._opened = open_engine(self._index, threads=self._threads), CachedReader(trained, disk=self._cache)
         return self._opened
 
 
 def _dagger_round(
-    config: TrainConfig, number: int, world: _World, questions: Sequence[Question], count: int
+    config: TrainConfig, number: int, world: World, questions: Sequence[Question], count: int
 ) -> list[Example]:
     """Examples of states that the agent of the round before reaches on training questions."""
     from orienteer.agents.pointer import examples
@@ -151,7 +151,7 @@ def _dagger_round(
     return list(examples.read(folder))
 
 
-def _questions(paths: Sequence[Path]) -> list[Question]:
+def questions_of(paths: Sequence[Path]) -> list[Question]:
     from orienteer.data import read_questions
 
     found = [question for path in paths for question in read_questions(path)]

@@ -44,6 +44,7 @@ def serve(
     running: Annotated[int, typer.Option(help="agents at work at one time", min=1)] = 256,
     deadline: Annotated[float, typer.Option(help="seconds an agent may work", min=0.1)] = 120.0,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="write what is asked into the access log")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
 ) -> None:
     """The workbench: a page on which you watch an agent search and steer it, and the HTTP API under it.
 
@@ -68,7 +69,12 @@ def serve(
         )  # fmt: skip
         logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
         logging.getLogger("orienteer").setLevel(logging.INFO)
-        err.print(f"the workbench: {address(host, listener.getsockname()[1])}   (Ctrl-C ends it)", soft_wrap=True)
+        page = address(host, listener.getsockname()[1])
+        err.print(f"the workbench: {page}   (Ctrl-C ends it)", soft_wrap=True)
+        if open_page:  # the socket listens already: the browser waits for the first answer
+            import webbrowser
+
+            webbrowser.open(page)
         config = uvicorn.Config(
             app, access_log=False, log_level="warning", timeout_graceful_shutdown=3, server_header=False
         )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from orienteer.engine.sharded import Shard, ShardLostError
+from orienteer.engine.fleet import ShardLostError
+from orienteer.engine.shard import Shard
 from orienteer.errors import OrienteerError
 
 RETRIES = 3  # of one call, each on an actor started anew where the last has died
@@ -15,14 +16,17 @@ RETRIES = 3  # of one call, each on an actor started anew where the last has die
 class RayFleet:
     """One actor a shard. `ray` is the module, connected to its cluster.
 
-    An actor that dies with its node starts again on another, which has to see the shard's folder by the same path.
-    `options` go to the actors, one mapping a shard: `{"resources": {"shard-3": 1}}` keeps a shard where its disk is.
+    Shards are spread over the nodes. An actor that dies with its node starts again on another, which has to see the
+    shard's folder by the same path. `options` go to the actors, one mapping a shard: `{"resources": {"shard-3": 1}}`
+    keeps a shard where its disk is.
     """
 
     def __init__(self, paths: Sequence[Path | str], ray: Any, options: Sequence[Mapping[str, Any]] | None = None):
         self._ray, self._paths = ray, [str(path) for path in paths]
         self._joined: tuple[Any, ...] | None = None
-        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(_ShardActor)
+        # A shard claims no processor: where nodes have gone, the last one must still take all shards.
+        claims = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
+        actor = ray.remote(**claims, max_restarts=-1, max_task_retries=RETRIES)(_ShardActor)
         own = options or [{}] * len(paths)
         self._actors = [actor.options(**each).remote(path) for path, each in zip(self._paths, own, strict=True)]
 

@@ -3,13 +3,14 @@
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figures import draw_landscape, read_landscape
 from orienteer.evaluation.measures import MEASURES, Measure
+from orienteer.evaluation.playing import Crew
 from orienteer.evaluation.progress import Progress
 from orienteer.evaluation.runner import Evaluation, evaluate, write_tables
 from orienteer.evaluation.significance import bootstrap, holm, permutation_test
 from orienteer.evaluation.statistics import Comparison, Statistics, headroom
 
 __all__ = [
-    "MEASURES", "Comparison", "Evaluation", "EvaluationError", "Measure", "Progress", "Statistics",
+    "MEASURES", "Comparison", "Crew", "Evaluation", "EvaluationError", "Measure", "Progress", "Statistics",
     "bootstrap", "draw_landscape", "evaluate", "headroom", "holm", "permutation_test", "read_landscape",
     "write_tables",
 ]  # fmt: skip

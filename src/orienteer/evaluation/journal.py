@@ -1,4 +1,4 @@
-"""One agent's sessions, played a chunk of questions at a time and appended to a journal that outlives a kill.
+"""One agent's sessions, appended a chunk of questions at a time to a journal that outlives a kill.
 
     OUT/sessions/AGENT.jsonl.partial    whole chunks, each flushed before the next begins; renamed when all is played
     OUT/sessions/AGENT.jsonl            one record a question, in the questions' order
@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import BufferedRandom
@@ -24,10 +24,8 @@ from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.files import write_json
 from orienteer.query.refinement import clean
-from orienteer.session import Environment, Record, RecordError, Seconds, from_line, play, record, to_line
+from orienteer.session import Environment, Record, RecordError, Seconds, from_line
 from orienteer.session.record import PlayedWith, fingerprint
-
-OnChunk = Callable[[int, float], None]  # questions played so far, seconds the chunk took
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +48,47 @@ class Journal:
         return self.out / "costs" / f"{self.name}.json"
 
 
-def play_into(
-    journal: Journal, entry: Entry, environment: Environment, questions: Sequence[Question], chunk: int, told: OnChunk
-) -> bool:
-    """Plays what the journal lacks; False where another process is writing it."""
+class Writing:
+    """A journal that this process alone writes; `done` are the questions in it."""
+
+    def __init__(self, journal: Journal, file: BufferedRandom, agent: str, questions: int, done: int) -> None:
+        self._journal, self._file, self._questions, self.done = journal, file, questions, done
+        self._costs = Costs.read(journal.costs, agent) if done else Costs(agent)
+        self._finish()
+
+    def append(self, lines: bytes, questions: int, seconds: Seconds) -> None:
+        """A chunk played; the last one puts the journal in its place."""
+        self._file.write(lines)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._costs = self._costs.plus(questions, seconds)
+        write_json(self._journal.costs, asdict(self._costs))
+        self.done += questions
+        self._finish()
+
+    def _finish(self) -> None:
+        if self.done == self._questions:
+            self._journal.partial.replace(self._journal.file)
+
+
+@contextmanager
+def write_journal(
+    journal: Journal, expected: PlayedWith, questions: Sequence[Question], chunk: int
+) -> Iterator[Writing | None]:
+    """The journal, to be gone on with where it ends; None where it is finished or another process is writing it."""
     if journal.file.exists():
-        return True
+        yield None
+        return
     journal.file.parent.mkdir(parents=True, exist_ok=True)
     with _locked(journal.partial) as file:
         if file is None:
-            return False
-        if not journal.file.exists():  # another process may have finished it while this one came to the lock
-            _play(journal, file, entry, environment, questions, chunk, told)
-            journal.partial.replace(journal.file)
-        else:
+            yield None
+        elif journal.file.exists():  # another process may have finished it while this one came to the lock
             journal.partial.unlink(missing_ok=True)
-    return True
-
-
-def _play(
-    journal: Journal, file: BufferedRandom, entry: Entry, environment: Environment,
-    questions: Sequence[Question], chunk: int, told: OnChunk,
-) -> None:  # fmt: skip
-    done = _cut_to_whole_chunks(journal, file, played_with(entry, environment), questions, chunk)
-    costs = Costs.read(journal.costs, entry.name) if done else Costs(entry.name)
-    told(done, 0.0)
-    for start in range(done, len(questions), chunk):
-        environment.seconds = Seconds()
-        part = questions[start : start + chunk]
-        [sessions] = play(environment, entry.agent, part, together=chunk)
-        file.write(b"".join(to_line(record(session, environment, entry.name)) for session in sessions))
-        file.flush()
-        os.fsync(file.fileno())
-        costs = costs.plus(len(part), environment.seconds)
-        write_json(journal.costs, asdict(costs))
-        told(start + len(part), environment.seconds.total)
+            yield None
+        else:
+            done = _cut_to_whole_chunks(journal, file, expected, questions, chunk)
+            yield Writing(journal, file, expected.agent, len(questions), done)
 
 
 def played_with(entry: Entry, environment: Environment) -> PlayedWith:

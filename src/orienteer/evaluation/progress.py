@@ -30,18 +30,14 @@ class Clock:
         self._questions, self._told = questions, told
         self._seconds = self._timed = 0.0
 
-    def of(self, entry: Entry) -> Callable[[int, float], None]:
-        """What an agent's journal calls after each chunk."""
-
-        def chunk_done(done: int, seconds: float) -> None:
-            if seconds > 0:
-                self._seconds += seconds
-                self._timed += (done - self._done[entry.name]) * self._units[entry.name]
-            self._done[entry.name] = done
-            if self._told is not None:
-                self._told(self._progress(entry.name))
-
-        return chunk_done
+    def tell(self, agent: str, done: int, seconds: float) -> None:
+        """So many of the agent's questions are played; `seconds` is what those since the last time took."""
+        if seconds > 0:
+            self._seconds += seconds
+            self._timed += (done - self._done[agent]) * self._units[agent]
+        self._done[agent] = done
+        if self._told is not None:
+            self._told(self._progress(agent))
 
     def _progress(self, agent: str) -> Progress:
         left = sum((self._questions - self._done[name]) * units for name, units in self._units.items())

@@ -22,7 +22,6 @@ from hashlib import blake2b
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 from orienteer.agents import Entry, make_agent
@@ -34,9 +33,10 @@ from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import figure_data
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
 from orienteer.evaluation.files import file_names, write_json, write_whole
-from orienteer.evaluation.journal import Costs, Journal, play_into, played_with, read_journal
+from orienteer.evaluation.journal import Costs, Journal, played_with, read_journal
 from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping
+from orienteer.evaluation.playing import Crew, Game, Player, play_all
 from orienteer.evaluation.progress import Clock, OnProgress
 from orienteer.evaluation.report import Findings, combined, link, report
 from orienteer.evaluation.run_files import Judgements, RunFiles
@@ -49,7 +49,6 @@ from orienteer.session.record import fingerprint
 
 CHUNK = 32  # questions a kill can cost at most, for each agent; also the sessions in lock-step
 _AT_ONCE = 256  # questions whose first 1,000 passages are held at a time
-_PATIENCE = 0.5  # seconds between looks at what other processes still play
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,7 @@ def evaluate(
     figures: bool = True,
     command: str = "",
     progress: OnProgress | None = None,
+    crew: Crew | None = None,
 ) -> Evaluation:
     """Plays every agent on every question, judges, and writes the folder `out`.
 
@@ -87,14 +87,21 @@ def evaluate(
     landscape   a file of measures by λ1 and λ2, to be drawn
     command     the command line, to be told in the report
     progress    called after each chunk
+    crew        workers to play the sessions, each with an engine and a reader of its own; None: this process
 
     A folder in which this evaluation was begun is continued; agents may be added to a finished one.
     """
+    if crew is not None and (own := next((agent for agent in agents if isinstance(agent, Entry)), None)) is not None:
+        raise EvaluationError(
+            f"the agent {own.name!r} is an object, which workers cannot make; name one, or leave out crew"
+        )
     work = _prepare(engine, reader, questions, agents, Path(out), settings or Settings(), chunk)
     points = read_landscape(Path(landscape)) if landscape is not None else None
     if figures or points is not None:
         check_matplotlib()
-    _play_all(work, chunk, progress)
+    players = [Player(entry, work.environment(entry), work.journals[entry.name]) for entry in work.entries]
+    game = Game(players, work.questions, chunk, work.settings, crew)
+    play_all(game, Clock(work.entries, len(work.questions), progress))
     with _only_one(work.out):
         return _judge(work, data, training, points, figures, command)
 
@@ -151,23 +158,6 @@ def _prepare(
         raise EvaluationError(f"{out}: cannot be written: {error.strerror}; choose another folder") from None
     journals = {agent: Journal(out, name) for agent, name in file_names(entry.name for entry in entries).items()}
     return _Work(engine, reader, asked, entries, journals, settings, out)
-
-
-def _play_all(work: _Work, chunk: int, progress: OnProgress | None) -> None:
-    """Every journal finished, by this process or by another one that works in the same folder."""
-    clock = Clock(work.entries, len(work.questions), progress)
-    waiting = list(work.entries)
-    while waiting:
-        still = []
-        for entry in waiting:
-            environment, told = work.environment(entry), clock.of(entry)
-            if play_into(work.journals[entry.name], entry, environment, work.questions, chunk, told):
-                told(len(work.questions), 0.0)
-            else:
-                still.append(entry)
-        if len(still) == len(waiting):
-            sleep(_PATIENCE)
-        waiting = still
 
 
 def _judge(

@@ -24,11 +24,11 @@ class Researcher:
     def open(
         cls, index: Path | str, *, agent: str = "prf-answer", steps: int = 20, reader: Path | str | None = None
     ) -> Researcher:
-        """From the folder of an index; the shipped reader unless another is named."""
-        from orienteer.engine import open_index
+        """An index by its address: a folder, `DIR,DIR` as shards, or that of a search service; the shipped reader."""
+        from orienteer.engine.opening import open_engine
         from orienteer.reader import CachedReader, TrainedReader
 
-        return cls(open_index(index), CachedReader(TrainedReader.from_pretrained(reader)), agent, steps)
+        return cls(open_engine(index), CachedReader(TrainedReader.from_pretrained(reader)), agent, steps)
 
     def sessions(self, questions: Sequence[str]) -> tuple[Session, ...]:
         """A session a question, in their order."""

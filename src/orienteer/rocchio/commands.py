@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from orienteer.data import Question
     from orienteer.rocchio.work import Costs
     from orienteer.rocchio.work import Progress as Done
+
+_LOGGED = 60.0  # seconds between lines of progress in a log
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -40,8 +42,14 @@ def rocchio(
     out_file: Out,
     grammar: Annotated[str, typer.Option(help="G0 to G4, several with commas, or all")] = "G4",
     reader: Reader = None,
-    limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="as many who as what, when, where, …")] = False,
+    source: Annotated[
+        str, typer.Option(help="only questions of these sources, with commas between; none: of all")
+    ] = "",
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="as many who as what, when, where, …; sources in turn")
+    ] = False,
+    skip: Annotated[int, typer.Option(help="pass over the first so many questions, after balancing", min=0)] = 0,
+    limit: Annotated[int | None, typer.Option(help="then only so many questions", min=1)] = None,
     snippet: Annotated[int, typer.Option(help="words of a passage that the agent sees", min=1)] = 70,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
     terms: Annotated[int, typer.Option("-n", help="terms of an observation that are used", min=1)] = 100,
@@ -59,7 +67,7 @@ def rocchio(
 ) -> None:
     """Search the refinements that raise the score most, from questions and their answers.
 
-    A killed run goes on where it stopped.
+    A killed run goes on where it stopped. For training: --balanced, and --snippet as the agent will see it.
 
     orienteer rocchio --index my-index --questions train.jsonl.xz --grammar G1,G4 --out sessions.jsonl --workers 2
     """
@@ -71,13 +79,13 @@ def rocchio(
     plan = Plan(
         terms, tries, Settings(steps=steps, snippet=snippet), read_budget=read_budget, exhaustive=exhaustive
     )  # fmt: skip
-    asked = _questions(questions, limit, balanced)
+    asked = _questions(questions, source, balanced)[skip:][:limit]
     costs = _generate(index, reader, asked, variants, out_file, plan, cache, workers, ray, chunk)
     kept = write_compact([out_file], compact) if compact else None
     if as_json:
         return print(json.dumps({"out": str(out_file), **asdict(costs), "compact_sessions": kept}))
-    hours = costs.worker_seconds / 3600
-    rate = f", {costs.questions / hours:,.0f} questions an hour of one worker" if hours else ""
+    hours = costs.cpu_seconds / 3600
+    rate = f", {costs.questions / hours:,.0f} questions an hour of one processor" if hours else ""
     out.print(f"{costs.sessions:,} sessions of {costs.questions:,} questions in {out_file}{rate}")
     return None
 
@@ -128,7 +136,7 @@ def rocchio_landscape(
     from orienteer.rocchio.landscape import landscape, landscape_plan, landscape_variants, write_landscape
     from orienteer.rocchio.output import read_sessions
 
-    asked = _questions(questions, limit, False)
+    asked = _questions(questions)[:limit]
     sessions = out_file.with_name(f"{out_file.name}.sessions.jsonl")
     variants = landscape_variants(step)
     _generate(index, reader, asked, variants, sessions, landscape_plan(), cache, workers, ray, chunk)
@@ -137,44 +145,47 @@ def rocchio_landscape(
     out.print(f"{len(rows)} points of {len(asked)} questions in {out_file}")
 
 
-def _questions(paths: list[Path], limit: int | None, balance: bool) -> list[Question]:
+def _questions(paths: list[Path], source: str = "", balance: bool = False) -> list[Question]:
     from orienteer.data import read_questions
-    from orienteer.rocchio.select import balanced
+    from orienteer.rocchio.select import balanced, of_sources
 
-    every = (question for path in paths for question in read_questions(path))
-    return (balanced(every) if balance else list(islice(every, limit)))[:limit]
+    wanted = [name.strip() for name in source.split(",") if name.strip()]
+    every = of_sources((question for path in paths for question in read_questions(path)), wanted)
+    return balanced(every) if balance else every
 
 
 def _generate(
     index: Path, reader: Path | None, asked: list[Question], variants: Any, out_file: Path, plan: Any,
     cache: Path | None, workers: int, ray: str | None, chunk: int,
 ) -> Costs:  # fmt: skip
+    from orienteer.engine.opening import absolute
     from orienteer.rocchio.work import Files, generate
 
     if cache is None and ray is None:
         cache = out_file.with_name(f"{out_file.name}.parts") / "readings.db"
-    world = Files(index, reader, cache)
+    # Workers of a cluster have their own working folder.
+    world = Files(absolute(index), *(path.resolve() if path else None for path in (reader, cache)))
     with _progress(len(asked)) as show:
         return generate(
-            world, asked, variants, out_file, plan, workers=_workers(workers, ray), ray=ray, chunk=chunk, progress=show
-        )
-
-
-def _workers(workers: int, ray: str | None) -> int:
-    import os
-
-    return workers if workers or ray else os.cpu_count() or 1
+            world, asked, variants, out_file, plan, workers=workers, ray=ray, chunk=chunk, progress=show
+        )  # fmt: skip
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Done], None]]:
+    """A bar on a terminal; in a log, a line a minute."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("questions", total=total, left="")
+        told = monotonic()
 
         def show(done: Done) -> None:
+            nonlocal told
             left = "" if done.seconds_left is None else f"{done.seconds_left / 60:.0f} min left"
             bar.update(task, completed=done.done, left=left)
+            if not err.is_terminal and monotonic() - told >= _LOGGED:
+                err.print(f"{done.done:,} of {total:,} questions, {left}")
+                told = monotonic()
 
         yield show
 

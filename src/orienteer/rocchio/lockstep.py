@@ -39,6 +39,17 @@ def rocchio_sessions(
     return Lockstep(engine, reader, variants, plan).play(questions)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What Algorithm 1 does in a state: the refinement that it chooses and the score it leads to; None: it stops.
+
+    `others` are the best candidates not chosen whose score is known, with it; none where it stops.
+    """
+
+    chosen: tuple[Refinement, float] | None
+    others: tuple[tuple[Refinement, float], ...] = ()
+
+
 @dataclass(slots=True)
 class _Search:
     """A session under way: Algorithm 1 between two looks at the world."""
@@ -100,6 +111,26 @@ class Lockstep:
         for search in searches:
             finished[search.place].append(_told(search))
         return finished
+
+    def choose(self, sessions: Sequence[Session]) -> list[Choice | None]:
+        """The first variant's choice in states that anybody may have reached, each depending on its state alone.
+
+        None where there is nothing to search: no answer is known, no passage holds one, or the session found none.
+        """
+        variant, environment = self._variants[0], self._environments[0]
+        searches = [
+            _Search(place, variant, environment, session, Notes(session.question, self._plan.settings.relevance))
+            for place, session in enumerate(sessions)
+        ]
+        for search in searches:
+            if search.session.score is None or not search.session.seen:
+                search.end("no answer")
+        self._find_ideals(searches)
+        live = [search for search in searches if search.ended is None]
+        self._begin_steps(live)
+        while wanted := [(s, slots) for s in live if s.step is not None and (slots := s.step.wanted()).size]:
+            self._read(wanted)
+        return [_choice(search, self._plan.others) for search in searches]
 
     def _open(self, questions: Sequence[Question]) -> list[_Search]:
         """A search for each question and variant, with the question's own results; ended where there is no way on."""
@@ -256,20 +287,34 @@ class Lockstep:
             search.end("error", session.error)
             return
         search.session = session
-        others = [
-            (search.candidates[row].refinement, float(step.bound[row])) for row in step.runners_up(self._plan.others)
-        ]
         chosen = search.candidates[winner]
         search.steps.append(
             RocchioStep(
                 chosen.refinement, chosen.sources, _state(session), tuple(hit.id for hit in session.steps[-1].hits),
-                len(search.candidates), step.read, tuple(others),
+                len(search.candidates), step.read, _scores(search, step.runners_up(self._plan.others)),
             )
         )  # fmt: skip
         search.see()
         search.step = None
         if session.ended:
             search.end("steps")
+
+
+def _choice(search: _Search, others: int) -> Choice | None:
+    if search.step is None:
+        return Choice(None) if search.ended == "best" else None
+    winner = search.step.winner()
+    if winner is None:
+        return Choice(None)
+    [chosen] = _scores(search, [winner])
+    return Choice(chosen, _scores(search, search.step.runners_up(others)))
+
+
+def _scores(search: _Search, rows: Sequence[int]) -> tuple[tuple[Refinement, float], ...]:
+    """Candidates whose score is known, with it."""
+    assert search.step is not None
+    bound = search.step.bound
+    return tuple((search.candidates[row].refinement, float(bound[row])) for row in rows)
 
 
 def _end_where_hopeless(search: _Search) -> None:

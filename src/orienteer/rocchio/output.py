@@ -23,7 +23,8 @@ from orienteer.session.observation import Source
 from orienteer.session.score import Score
 
 VERSION = 1
-_DECIMALS = 6  # of the scores of candidates not chosen, and of all scores in the compact form
+_DECIMALS = 6  # of the scores of candidates not chosen
+_COMPACT_DECIMALS = 10  # of a state's scores in the compact form: the least gain of a step still shows
 
 # best: no refinement raises the score; steps: the last step was taken. The others were not searched: no answer is
 # known; no answer holds an index term; no passage has an answer; the question finds nothing, or cannot be asked.
@@ -120,7 +121,7 @@ def session_line(session: RocchioSession, *, compact: bool = False) -> bytes:
 def _state_row(state: State, compact: bool) -> dict[str, Any]:
     parts = [state.score.ndcg, state.score.ndcem, state.score.ps, state.score.total]
     row: dict[str, Any] = {
-        "score": [round(part, _DECIMALS) for part in parts] if compact else parts,
+        "score": [round(part, _COMPACT_DECIMALS) for part in parts] if compact else parts,
         "relevant": _bits(state.relevant),
         "exact": _bits(state.exact),
     }
@@ -239,7 +240,7 @@ def write_whole(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def write_compact(sources: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
-    """The searched sessions of files made alike, in the compact form; how many there are.
+    """The sessions of files made alike, in the compact form, those that were not searched too; how many there are.
 
     Give `out` the suffix .zst or .xz: the lines repeat each other and shrink to a tenth.
     """
@@ -259,9 +260,8 @@ def write_compact(sources: Sequence[str | os.PathLike[str]], out: str | os.PathL
         yield header_line(replace(first, compact=True))
         for _, _, sessions in opened:
             for session in sessions:
-                if session.ended in SEARCHED:
-                    count += 1
-                    yield session_line(session, compact=True)
+                count += 1
+                yield session_line(session, compact=True)
 
     write_whole(Path(out), lines())
     return count

@@ -18,9 +18,9 @@ from orienteer.session import Seen, weights
 
 # A gain below this is rounding, not an improvement.
 LEAST_GAIN = 1e-9
-# A round reads this part of what may still have to be read: one passage at a time would be leanest, but a reader
-# wants batches, and the last passages of many are seldom the ones that decide.
-_PART = 32
+# A round reads this part of what may still have to be read: one passage at a time would be leanest, but many rounds
+# cost time too. Batches for the reader come from the other sessions in lock-step.
+_PART = 128
 
 _WEIGHTS = np.array(weights())
 _ALL: Bools = np.zeros(0, np.bool_)

@@ -1,11 +1,12 @@
-"""Questions for training, balanced over what they ask for."""
+"""Questions for training, balanced over what they ask for and where they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from orienteer.data.passage import Question
+from orienteer.rocchio.plan import RocchioError
 
 TYPES = ("who", "what", "when", "where", "which", "how", "why")
 
@@ -17,9 +18,26 @@ def question_type(text: str) -> str:
     return next((known[word] for word in words if word in known), "other")
 
 
-def balanced(questions: Iterable[Question]) -> list[Question]:
-    """All questions, so ordered that any first so many hold every type alike, as long as it lasts."""
-    by_type: dict[str, list[Question]] = {name: [] for name in (*TYPES, "other")}
+def of_sources(questions: Iterable[Question], sources: Sequence[str]) -> list[Question]:
+    """The questions whose source is one of these, the sources in the order given; all of them where none is."""
+    by_source: dict[str, list[Question]] = {}
     for question in questions:
-        by_type[question_type(question.question)].append(question)
-    return [question for row in zip_longest(*by_type.values()) for question in row if question is not None]
+        by_source.setdefault(question.source, []).append(question)
+    for source in sources:
+        if source not in by_source:
+            has = ", ".join(sorted(filter(None, by_source))) or "none that is named"
+            raise RocchioError(f"no question has the source {source!r}; the files have {has}")
+    return [question for source in (sources or by_source) for question in by_source[source]]
+
+
+def balanced(questions: Iterable[Question]) -> list[Question]:
+    """All questions, so ordered that any first so many hold every type alike, and within a type every source."""
+    by_type: dict[str, dict[str, list[Question]]] = {name: {} for name in (*TYPES, "other")}
+    for question in questions:
+        by_type[question_type(question.question)].setdefault(question.source, []).append(question)
+    return _in_turn(_in_turn(by_source.values()) for by_source in by_type.values())
+
+
+def _in_turn(queues: Iterable[Sequence[Question]]) -> list[Question]:
+    """The first of every queue, the second of every queue, …; a queue that has ended is passed over."""
+    return [question for row in zip_longest(*queues) for question in row if question is not None]

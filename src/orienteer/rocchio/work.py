@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Protocol
 
 from orienteer.cluster import run_chunks
@@ -54,11 +54,11 @@ class Files:
     cache: Path | None = None
 
     def open(self) -> tuple[Engine, Reader]:
-        from orienteer.engine import open_index
+        from orienteer.engine.opening import open_engine
         from orienteer.reader import TrainedReader
 
         reader = TrainedReader.from_pretrained(self.reader, threads=1)
-        return open_index(self.index, threads=1), CachedReader(reader, disk=self.cache)
+        return open_engine(self.index, threads=1), CachedReader(reader, disk=self.cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class Found:
 
     lines: bytes
     seconds: float
+    cpu_seconds: float
     read: int
 
 
@@ -86,10 +87,10 @@ class SearchChunks:
         lockstep = Lockstep(engine, cached, self.variants, self.plan)
 
         def search(questions: Sequence[Question]) -> Found:
-            started, read = perf_counter(), cached.misses
+            started, cpu, read = perf_counter(), process_time(), cached.misses
             sessions = lockstep.play(questions)
             lines = b"".join(session_line(session) for own in sessions for session in own)
-            return Found(lines, perf_counter() - started, cached.misses - read)
+            return Found(lines, perf_counter() - started, process_time() - cpu, cached.misses - read)
 
         return search
 
@@ -105,11 +106,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Of finished chunks, whoever did them: seconds of all workers together, passages read and not remembered."""
+    """Of finished chunks, whoever did them: seconds of all workers together, passages read and not remembered.
+
+    Other programs on the machine make `worker_seconds` longer, `cpu_seconds` hardly.
+    """
 
     questions: int
     sessions: int
     worker_seconds: float
+    cpu_seconds: float
     passages_read: int
 
 
@@ -253,7 +258,8 @@ class _Job:
 
     def keep(self, number: int, found: Found) -> None:
         write_whole(self.part(number), [found.lines])
-        row = {"chunk": number, "seconds": round(found.seconds, 3), "read": found.read}
+        seconds, cpu = round(found.seconds, 3), round(found.cpu_seconds, 3)
+        row = {"chunk": number, "seconds": seconds, "cpu_seconds": cpu, "read": found.read}
         with (self.parts / "costs.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -276,23 +282,24 @@ class _Job:
 
     def _costs(self) -> Costs:
         """A chunk that was done twice counts once; a torn line counts nothing."""
-        by_chunk: dict[int, tuple[float, int]] = {}
+        by_chunk: dict[int, tuple[float, float, int]] = {}
         for line in (self.parts / "costs.jsonl").read_text(encoding="utf-8").splitlines():
             try:
                 row = json.loads(line)
-                by_chunk[int(row["chunk"])] = float(row["seconds"]), int(row["read"])
+                costs = float(row["seconds"]), float(row["cpu_seconds"]), int(row["read"])
+                by_chunk[int(row["chunk"])] = costs
             except (ValueError, KeyError, TypeError):
                 continue
         asked = sum(len(self.questions_of(number)) for number in by_chunk)
-        seconds, read = (sum(column) for column in zip(*by_chunk.values(), strict=True)) if by_chunk else (0.0, 0)
-        return Costs(asked, asked * len(self.variants), round(seconds, 3), int(read))
+        seconds, cpu, read = map(sum, zip(*by_chunk.values(), strict=True)) if by_chunk else (0.0, 0.0, 0)
+        return Costs(asked, asked * len(self.variants), round(seconds, 3), round(cpu, 3), int(read))
 
     def costs_told(self) -> Costs:
         """As written when the file was finished; nothing where that is gone, since no session hangs on it."""
         try:
             return Costs(**json.loads(self._costs_file.read_bytes()))
         except (OSError, ValueError, TypeError):
-            return Costs(0, 0, 0.0, 0)
+            return Costs(0, 0, 0.0, 0.0, 0)
 
 
 def _side_by_side(found: Iterator[Any], expected: Iterator[Any]) -> Iterator[tuple[Any, Any]]:

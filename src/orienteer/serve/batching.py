@@ -1,16 +1,22 @@
 """The worker loop: what several clients ask at one time is done in one call.
 
-While one batch is worked on, requests gather; the next batch takes them all, in the order in which they came. Nobody
-waits for a batch to fill: alone, a request is a batch of one.
+While one batch is worked on, requests gather; the next batch takes of them as many as it may cost. Nobody waits for a
+batch to fill: alone, a request is a batch of one.
+
+Who has waited longest for what it costs goes first: by waiting time over the root of the cost. By time alone, sessions
+begun together would stay in step for ever, and all of them wait for all the dear first steps; by cost alone, dear ones
+would never come. benchmarks/serve.py has the figures.
 """
 
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
+from math import sqrt
 from typing import Generic, TypeVar
 
 Job = TypeVar("Job")
@@ -35,18 +41,45 @@ def together_or_alone(
     return [result for job in jobs for result in together_or_alone(work, [job])]
 
 
+@dataclass(slots=True)
+class Waiting(Generic[Job, Result]):
+    """A job that waits for its batch."""
+
+    job: Job
+    cost: float
+    since: float = field(default_factory=time.monotonic)
+    future: Future[Result] = field(default_factory=Future)
+
+    def urgency(self, now: float) -> float:
+        return (now - self.since) / sqrt(self.cost)
+
+
+def most_urgent(waiting: Sequence[Waiting[Job, Result]], together: float, now: float) -> list[Waiting[Job, Result]]:
+    """The next batch: it costs `together` at most, but has always one; of equally urgent ones the first go first."""
+    batch: list[Waiting[Job, Result]] = []
+    for each in sorted(waiting, key=lambda each: -each.urgency(now)):
+        together -= each.cost
+        if batch and together < 0:
+            break
+        batch.append(each)
+    return batch
+
+
 class Batcher(Generic[Job, Result]):
-    """A thread that works through jobs, as many at once as wait and at most `together`."""
+    """A thread that works through jobs, as many at once as wait and a batch may cost."""
 
     def __init__(
         self,
         work: Callable[[Sequence[Job]], Sequence[Result | Exception]],
-        together: int,
+        together: float,
         name: str,
         on_batch: OnBatch = lambda size: None,
+        cost: Callable[[Job], float] = lambda job: 1.0,
     ) -> None:
-        self._work, self._together, self._on_batch = work, together, on_batch
-        self._waiting: queue.SimpleQueue[tuple[Job, Future[Result]] | None] = queue.SimpleQueue()
+        self._work, self._together, self._on_batch, self._cost = work, together, on_batch, cost
+        self._waiting: list[Waiting[Job, Result]] = []
+        self._closing = False
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
 
@@ -55,9 +88,15 @@ class Batcher(Generic[Job, Result]):
         return await asyncio.wrap_future(self.submit(job))
 
     def submit(self, job: Job) -> Future[Result]:
-        future: Future[Result] = Future()
-        self._waiting.put((job, future))
-        return future
+        """A job that comes after `close` is cancelled at once."""
+        waiting: Waiting[Job, Result] = Waiting(job, self._cost(job))
+        with self._changed:
+            if self._closing:
+                waiting.future.cancel()
+            else:
+                self._waiting.append(waiting)
+                self._changed.notify()
+        return waiting.future
 
     @property
     def alive(self) -> bool:
@@ -65,42 +104,31 @@ class Batcher(Generic[Job, Result]):
 
     def close(self) -> None:
         """The thread ends after what it is doing; jobs that wait are cancelled."""
-        self._waiting.put(None)
+        with self._changed:
+            self._closing = True
+            left, self._waiting = self._waiting, []
+            self._changed.notify()
+        for each in left:
+            each.future.cancel()
         self._thread.join(timeout=30)
 
     def _loop(self) -> None:
         while batch := self._next_batch():
-            todo = [(job, future) for job, future in batch if future.set_running_or_notify_cancel()]
+            todo = [each for each in batch if each.future.set_running_or_notify_cancel()]
             if not todo:
                 continue
             self._on_batch(len(todo))
-            for (_, future), result in zip(todo, together_or_alone(self._work, [job for job, _ in todo]), strict=True):
+            for each, result in zip(todo, together_or_alone(self._work, [each.job for each in todo]), strict=True):
                 if isinstance(result, Exception):
-                    future.set_exception(result)
+                    each.future.set_exception(result)
                 else:
-                    future.set_result(result)
-        self._cancel_the_rest()
+                    each.future.set_result(result)
 
-    def _next_batch(self) -> list[tuple[Job, Future[Result]]]:
-        """Waits for a first job and takes what came with it; empty when the loop is to end."""
-        first = self._waiting.get()
-        batch = [] if first is None else [first]
-        while batch and len(batch) < self._together:
-            try:
-                each = self._waiting.get_nowait()
-            except queue.Empty:
-                break
-            if each is None:
-                self._waiting.put(None)
-                break
-            batch.append(each)
-        return batch
-
-    def _cancel_the_rest(self) -> None:
-        while True:
-            try:
-                each = self._waiting.get_nowait()
-            except queue.Empty:
-                return
-            if each is not None:
-                each[1].cancel()
+    def _next_batch(self) -> list[Waiting[Job, Result]]:
+        """Waits for a first job and takes the most urgent; empty when the loop is to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            batch = most_urgent(self._waiting, self._together, time.monotonic())
+            taken = set(map(id, batch))
+            self._waiting = [each for each in self._waiting if id(each) not in taken]
+            return batch

@@ -95,9 +95,10 @@ async def search(request: Request, asked: SearchRequest) -> SearchView:
     desk = desk_of(request)
     index = desk.index(asked.index)
     desk.check_text(asked.query)
+    desk.check_k(asked.k)
     request.state.asked = asked.query
     query = parse(asked.query)
-    hits = await desk.searches.do(Searching(index, query, min(asked.k, desk.limits.k)))
+    hits = await desk.searches.do(Searching(index, query, asked.k))
     passages = await asyncio.to_thread(desk.engines[index].passages, [hit.id for hit in hits])
     return SearchView(
         query=query_view(str(query)),

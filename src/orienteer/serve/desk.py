@@ -76,6 +76,10 @@ class Desk:
         if len(text) > self.limits.question:
             raise LimitError(f"{len(text):,} characters; this server takes questions of {self.limits.question:,}")
 
+    def check_k(self, k: int) -> None:
+        if k > self.limits.k:
+            raise LimitError(f"k = {k:,}; this server gives {self.limits.k:,} passages of a query at most")
+
     def deadline(self, wanted: float | None) -> float:
         return min(wanted or self.limits.deadline, self.limits.deadline)
 

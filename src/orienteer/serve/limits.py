@@ -16,7 +16,7 @@ class Limits:
     sessions   sessions kept in memory; the one longest untouched goes first
     saved      sessions kept on disk
     deadline   seconds an agent may work before what it has found is returned
-    together   moves of different sessions in one batch: more would let a click wait behind too many agents
+    together   passages read in one batch, of all sessions: more would let a click wait behind too many agents
     """
 
     body: int = 2 << 20
@@ -27,4 +27,4 @@ class Limits:
     sessions: int = 500
     saved: int = 10_000
     deadline: float = 120.0
-    together: int = 32
+    together: int = 64

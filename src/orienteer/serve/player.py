@@ -14,9 +14,9 @@ from orienteer.reader.protocol import Reader
 from orienteer.serve.batching import Batcher, OnBatch, together_or_alone
 from orienteer.session import Action, Agent, Environment, Lexicon, Observation, Session, Settings
 from orienteer.session.environment import ended
+from orienteer.session.notes import Notes, TellingAgent, check_notes
 from orienteer.session.observation import observe
 
-Notes = Mapping[str, Any]
 T = TypeVar("T")
 
 _NO_END = 1 << 30
@@ -62,7 +62,7 @@ class Player:
         self.engines, self.reader = engines, reader
         self.lexicons = {name: Lexicon(engine) for name, engine in engines.items()}
         self._tables: dict[Hashable, Environment] = {}
-        self.batcher: Batcher[Move, Moved] = Batcher(self._play, together, "orienteer-moves", on_batch)
+        self.batcher: Batcher[Move, Moved] = Batcher(self._play, together, "orienteer-moves", on_batch, _passages)
 
     async def play(self, move: Move) -> Moved:
         return await self.batcher.do(move)
@@ -105,12 +105,18 @@ class Player:
         return decided
 
 
+def _passages(move: Move) -> float:
+    """How many passages a move may have to read: all hits of a question; of a refinement few are new."""
+    return float(move.settings.hits) if isinstance(move.session, Question) else 1.0
+
+
 def _act(agent: Agent, observations: Sequence[Observation]) -> list[_Decided]:
-    """An agent that can tell why it acts has `act_with_notes`, which gives (action, notes) an observation."""
-    tells = getattr(agent, "act_with_notes", None)
-    if tells is not None:
-        return [_Decided(action, notes) for action, notes in tells(observations)]
-    return [_Decided(action) for action in agent.act(observations)]
+    if not isinstance(agent, TellingAgent):
+        return [_Decided(action) for action in agent.act(observations)]
+    told = list(agent.act_with_notes(observations))
+    for _, notes in told:
+        check_notes(notes)
+    return [_Decided(action, notes) for action, notes in told]
 
 
 def _observation(move: Move, lexicon: Lexicon) -> Observation:

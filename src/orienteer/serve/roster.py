@@ -33,11 +33,14 @@ class Roster:
         self._engines, self._limits, self.own = engines, limits, tuple(own)
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._lock = threading.Lock()
+        self._own_bases = frozenset(split_name(name)[0] for name in own)
+        for name in own:  # one that cannot be made is told before anybody asks
+            self.entry(next(iter(engines)), name)
 
     def entry(self, index: str, name: str, steps: int | None = None) -> Entry:
         """The agent, with settings that stay inside the limits; blocks while weights are loaded."""
         base, options = split_name(name)
-        if ("=" in base or "(" in base) and base not in self.own:
+        if ("=" in base or "(" in base) and base not in self._own_bases:
             raise AgentNameError(
                 f"the agent {name!r} names a folder of the server's, or several agents; "
                 f"start the server with --agent '{base}' to offer it"

@@ -27,7 +27,7 @@ class SavedSessions:
 
     def load(self, id: str) -> Record:
         try:
-            return from_line(self._file(id).read_bytes())
+            return _whole(from_line(self._file(id).read_bytes()))
         except OSError:
             raise UnknownSessionError(f"no session {id!r} is open or saved; it may have been deleted") from None
 
@@ -52,7 +52,7 @@ class SavedSessions:
                 continue
         for when, file in sorted(found, reverse=True)[:most]:
             try:
-                yield file.stem, when, from_line(file.read_bytes())
+                yield file.stem, when, _whole(from_line(file.read_bytes()))
             except (OSError, RecordError):
                 continue
 
@@ -60,3 +60,12 @@ class SavedSessions:
         if not ID.fullmatch(id):
             raise UnknownSessionError(f"{id!r} is not the id of a session")
         return self.folder / f"{id}.jsonl"
+
+
+def _whole(record: Record) -> Record:
+    """The record, if it can be shown: every passage that a step names is in it."""
+    for step in record.steps:
+        for id in (*step.best, *step.entered, *step.left):
+            if str(id) not in record.passages:
+                raise RecordError(f"a damaged record: a step names the passage {id!r}, which is not in it")
+    return record

@@ -133,8 +133,11 @@ async def file(request: Request, id: Id) -> Response:
 @router.post("/load", status_code=201)
 async def load(request: Request, record: Annotated[dict[str, Any], Body()]) -> SessionView:
     """A session from a file. On the same index it can be continued, else looked at."""
-    desk = desk_of(request)
-    return open_record(desk, json.dumps(record))
+    try:
+        line = json.dumps(record, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"not the record of a session: {error}") from None
+    return open_record(desk_of(request), line)
 
 
 def open_record(desk: Desk, line: str | bytes) -> SessionView:

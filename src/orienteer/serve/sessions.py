@@ -23,9 +23,10 @@ from orienteer.serve.errors import (
     UnknownSessionError,
 )
 from orienteer.serve.limits import Limits
-from orienteer.serve.player import Move, Moved, Notes, Player
+from orienteer.serve.player import Move, Moved, Player
 from orienteer.serve.saved import SavedSessions
 from orienteer.session import Action, Agent, Environment, Record, Session, Settings, Undo, best_of, record
+from orienteer.session.notes import Notes
 from orienteer.session.record import fingerprint
 
 YOU = "you"

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict
 from orienteer.query import Refinement, parse
 from orienteer.serve.sessions import Work
 from orienteer.session import Record, Score, Seen, Session, Step
+from orienteer.session.notes import TREE, TreeNode, tree_of
 from orienteer.session.record import RecordedPassage, RecordedStep
 
 QUESTION = "question"
+_CHILDREN, _LEVELS = 20, 12  # of a tree that is shown
 
 
 class View(BaseModel):
@@ -51,8 +53,22 @@ class ScoreView(View):
     total: float
 
 
+class TreeView(View):
+    """A node of an agent's search tree, its most visited children first; `hidden` of them are not shown."""
+
+    label: str
+    visits: int
+    value: float | None
+    prior: float | None
+    children: list[TreeView]
+    hidden: int
+
+
 class StepView(View):
-    """`by` is the agent's name, `you` or `question`; `action` is a refinement as Lucene writes it, or `undo`."""
+    """`by` is the agent's name, `you` or `question`; `action` is a refinement as Lucene writes it, or `undo`.
+
+    `tree` is what the agent searched before it acted, `notes` what else it told.
+    """
 
     number: int
     by: str
@@ -67,6 +83,7 @@ class StepView(View):
     mean_ps: float
     score: ScoreView | None
     seconds: float
+    tree: TreeView | None
     notes: dict[str, Any] | None
 
 
@@ -185,6 +202,8 @@ def _recorded_step(
     number: int, step: RecordedStep, agent: str, scores: Mapping[str, float], seconds: float = 0.0
 ) -> StepView:
     notes = dict(step.notes or {})
+    tree = tree_of(notes)
+    notes.pop(TREE, None)
     by = QUESTION if step.action is None else str(notes.pop("by", agent))
     return StepView(
         number=number, by=by,
@@ -193,7 +212,17 @@ def _recorded_step(
         query=query_view(step.query), hits=[HitView(id=hit.id, score=hit.score) for hit in step.hits],
         best=list(step.best), entered=list(step.entered), left=list(step.left), dead_end=not step.hits,
         mean_ps=mean_ps(scores[id] for id in step.best), score=_score(step.score), seconds=seconds,
-        notes=notes or None,
+        tree=tree_view(tree) if tree else None, notes=notes or None,
+    )  # fmt: skip
+
+
+def tree_view(node: TreeNode, depth: int = 0) -> TreeView:
+    """As much of a tree as can be looked at: nothing that was never visited, some children a node."""
+    visited = sorted((child for child in node.children if child.visits), key=lambda child: -child.visits)
+    shown = visited[:_CHILDREN] if depth < _LEVELS else []
+    return TreeView(
+        label=node.label, visits=node.visits, value=node.value, prior=node.prior,
+        children=[tree_view(child, depth + 1) for child in shown], hidden=len(node.children) - len(shown),
     )  # fmt: skip
 
 

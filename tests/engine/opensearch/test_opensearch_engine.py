@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import random
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -135,6 +136,24 @@ def test_a_session_is_the_same_step_by_step_on_both_engines(bundled, agent) -> N
         steps.append([record(session, environment, entry.name).steps for session in run.sessions])
     assert steps[0] == steps[1]
     assert sum(map(len, steps[0])) > 12
+
+
+def test_ask_with_the_shipped_agent_and_reader_is_the_same_step_by_step_on_both_engines(
+    bundled, monkeypatch, capsys
+) -> None:
+    """The command itself, with all its defaults: over a service and over the bundled corpus's own index."""
+    from orienteer import cli
+
+    address = bundled._service.address
+    for question in bundled_questions("train")[5:7]:
+        records = []
+        for where in ([], ["--index", str(address)]):
+            monkeypatch.setattr(sys, "argv", ["orienteer", "ask", question.question, *where, "--json"])
+            cli.app(standalone_mode=False)
+            records.append(json.loads(capsys.readouterr().out))
+        assert len(records[0]["steps"]) > 3
+        assert records[0].pop("index") != records[1].pop("index"), "two engines were asked"
+        assert records[0] == records[1]
 
 
 def test_many_threads_may_share_the_engine(bundled) -> None:
@@ -307,8 +326,17 @@ def encyclopedia(start, shared_data: Path) -> OpenSearchEngine:
 
 @pytest.mark.slow
 def test_every_parity_row_has_lucenes_ids_order_and_scores(encyclopedia, shared_data) -> None:
+    """The rows are of Lucene 9; Lucene 8 cuts a few words of this corpus in another way, and one row's scores move."""
+    import jpype
+
+    exact = int(jpype.JClass("org.apache.lucene.util.Version").LATEST.major) >= 9
     with lzma.open(shared_data / "oracle/lucene-parity.jsonl.xz", "rt", encoding="utf-8", newline="\n") as lines:
         rows = [json.loads(line) for line in lines]
     answers = encyclopedia.search_many([parse(row["query"]) for row in rows], 5)
+    same = 0
     for row, hits in zip(rows, answers, strict=True):
-        assert hits == [Hit(id, float(np.float32(score))) for id, score in row["hits"]], row["query"]
+        wanted = [Hit(id, float(np.float32(score))) for id, score in row["hits"]]
+        assert [hit.id for hit in hits] == [hit.id for hit in wanted], row["query"]
+        assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in wanted], rel=1e-3), row["query"]
+        same += hits == wanted
+    assert same >= (len(rows) if exact else len(rows) - 2)

@@ -71,7 +71,7 @@ def test_a_fault_that_passes_changes_no_result(double, kind) -> None:
 
 
 @pytest.mark.parametrize("path", ["_mget", "/passages"])
-@pytest.mark.parametrize("kind", ["slow", "429", "503", "drop", "html"])
+@pytest.mark.parametrize("kind", ["slow", "429", "503", "drop", "html", "json"])
 def test_a_fault_that_passes_changes_no_passage_and_no_opening(double, path, kind) -> None:
     from double import Fault
 

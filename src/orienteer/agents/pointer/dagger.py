@@ -6,51 +6,17 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from orienteer.agents.pointer.labels import Label, Moment, label
+from orienteer.agents.pointer.labels import Moment, label
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.lockstep import Lockstep, _Search
-from orienteer.rocchio.notes import Notes
+from orienteer.rocchio.lockstep import Choice, Lockstep
 from orienteer.rocchio.plan import Plan, Variant
-from orienteer.session import Agent, Environment, Session, Settings
+from orienteer.session import Agent, Environment, Observation, Session, Settings
 
 TOGETHER = 32  # questions in lock-step
-
-
-class StateLabeller(Lockstep):
-    """Algorithm 1's choice at any state of any session, not only at those that it reaches itself."""
-
-    def __init__(self, engine: Engine, reader: Reader, grammar: Grammar, plan: Plan) -> None:
-        super().__init__(engine, reader, [Variant(grammar, plan.settings.lambda1, plan.settings.lambda2)], plan)
-
-    def label(self, sessions: Sequence[Session]) -> list[Label | None]:
-        """None where there is nothing to search: no answer is known, or no passage holds one."""
-        [variant], [environment] = self._variants, self._environments
-        searches = [
-            _Search(place, variant, environment, session, Notes(session.question, self._plan.settings.relevance))
-            for place, session in enumerate(sessions)
-        ]
-        for search in searches:
-            if search.session.score is None:
-                search.end("no answer")
-        self._find_ideals(searches)
-        live = [search for search in searches if search.ended is None]
-        self._begin_steps(live)
-        while wanted := [(s, slots) for s in live if s.step is not None and (slots := s.step.wanted()).size]:
-            self._read(wanted)
-        return [self._told(search) for search in searches]
-
-    def _told(self, search: _Search) -> Label | None:
-        if search.step is None:
-            return Label(search.variant.grammar, ()) if search.ended == "best" else None
-        winner, now = search.step.winner(), search.session.score
-        assert now is not None
-        rows = [] if winner is None else [winner, *search.step.runners_up(self._plan.others)]
-        reached = [(search.candidates[row].refinement, float(search.step.bound[row])) for row in rows]
-        return label(search.variant.grammar, now.total, reached[0] if reached else None, reached[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +61,19 @@ def dagger_batches(
     settings = Settings(steps=visits.steps, snippet=snippet)
     plan = replace(plan or Plan(read_budget=200), settings=settings)
     remembered = reader if isinstance(reader, CachedReader) else CachedReader(reader)
-    labeller = StateLabeller(engine, remembered, grammar, plan)
+    rocchio = Lockstep(engine, remembered, [Variant(grammar)], plan)
     environment = Environment(engine, remembered, settings)
 
     def batches(done: int) -> Iterator[list[Moment]]:
         for start in range(done * TOGETHER, len(questions), TOGETHER):
             sessions = visited(environment, agent, questions[start : start + TOGETHER], visits)
-            found = zip(sessions, environment.observe(sessions), labeller.label(sessions), strict=True)
-            yield [Moment(session.question.id, seen, (told,)) for session, seen, told in found if told is not None]
+            found = zip(sessions, environment.observe(sessions), rocchio.choose(sessions), strict=True)
+            yield [_moment(grammar, session, seen, choice) for session, seen, choice in found if choice is not None]
 
     return batches
+
+
+def _moment(grammar: Grammar, session: Session, observation: Observation, choice: Choice) -> Moment:
+    assert session.score is not None
+    told = label(grammar, session.score.total, choice.chosen, choice.others)
+    return Moment(session.question.id, observation, (told,))

@@ -194,7 +194,7 @@ export class Panel {
     this.drawSide();
     this.head.replaceChildren(...this.outcome(step));
     if (step) this.results.show(session, this.chosen);
-    this.tree.replaceChildren(...[treeView(step?.notes?.tree)].filter(Boolean));
+    this.drawTree(step);
     this.options.onDraw?.();
   }
 
@@ -281,6 +281,14 @@ export class Panel {
     // On a narrow screen the trail is a strip: the chosen step is brought into it.
     const strip = this.side.querySelector(".trail");
     if (current && strip.scrollWidth > strip.clientWidth) strip.scrollLeft = current.parentElement.offsetLeft - strip.clientWidth / 3;
+  }
+
+  /** Drawn anew only for another step, so that what was unfolded stays so. */
+  drawTree(step) {
+    if (this.treeOf === step?.tree) return;
+    this.treeOf = step?.tree;
+    const open = Boolean(this.tree.querySelector("details")?.open);
+    this.tree.replaceChildren(...(step?.tree ? [treeView(step.tree, step.action, open)] : []));
   }
 
   cost() {

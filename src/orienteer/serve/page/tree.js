@@ -1,37 +1,86 @@
-// A search tree that an agent noted beside its step: {action, visits, value, prior, children: […]}.
+// The search tree behind an agent's step: nodes with label, visits, value, prior, children. Walked by arrow keys.
 
-import { el, number } from "./dom.js";
+import { el, number, plural } from "./dom.js";
 
-const SHOWN = 12; // children of a node, the most visited first
-
-export function treeView(tree) {
-  if (!tree || !Array.isArray(tree.children)) return null;
+/** `action` is what the agent did in the end: its node is marked. */
+export function treeView(root, action, open = false) {
+  const tree = el(
+    "ul",
+    { role: "tree", "aria-label": "Search tree" },
+    root.children.map((child) => item(child, root.visits, action, 1)),
+  );
+  tree.querySelector("li")?.setAttribute("tabindex", "0");
+  tree.addEventListener("keydown", (event) => walk(event, tree));
+  tree.addEventListener("click", (event) => {
+    const chosen = event.target.closest(".tree-line")?.parentElement;
+    if (!chosen) return;
+    toggle(chosen);
+    focus(tree, chosen);
+  });
   return el(
     "details",
-    { class: "tree" },
-    el("summary", null, `Search tree (${tree.visits ?? "?"} visits)`),
-    branches(tree, tree.visits || 1, 0),
+    { class: "tree", open },
+    el("summary", null, `Search tree: ${plural(root.visits, "visit")}`, fact("value", root.value)),
+    tree,
+    root.hidden ? el("p", { class: "none" }, `${root.hidden} more, less visited`) : null,
   );
 }
 
-function branches(node, all, depth) {
-  const children = [...node.children].sort((a, b) => b.visits - a.visits);
+function item(node, all, action, level) {
+  const taken = node.label === action;
   return el(
-    "ul",
-    null,
-    children.slice(0, SHOWN).map((child) => leaf(child, all, depth)),
-    children.length > SHOWN ? el("li", { class: "none" }, `${children.length - SHOWN} more, less visited`) : null,
+    "li",
+    {
+      role: "treeitem", tabindex: "-1", class: taken ? "taken" : null, "aria-level": String(level),
+      "aria-expanded": node.children.length ? "false" : null, "aria-label": told(node, taken),
+    },
+    el(
+      "div",
+      { class: "tree-line" },
+      el("code", null, node.label),
+      el("span", { class: "tree-bar" }, el("span", { style: { width: `${Math.min(100, (100 * node.visits) / Math.max(1, all))}%` } })),
+      el("span", { class: "tree-facts" }, facts(node), taken ? el("span", { class: "badge good" }, "taken") : null),
+    ),
+    node.children.length ? el("ul", { role: "group" }, node.children.map((child) => item(child, all, action, level + 1))) : null,
   );
 }
 
-function leaf(node, all, depth) {
-  const line = [
-    el("code", null, String(node.action)),
-    el("span", { class: "tree-bar" }, el("span", { style: { width: `${Math.min(100, (100 * node.visits) / all)}%` } })),
-    el("span", { class: "tree-facts" }, `${node.visits} visits`, fact("value", node.value), fact("prior", node.prior)),
-  ];
-  if (!node.children?.length || depth > 20) return el("li", { class: "tree-line" }, line);
-  return el("li", null, el("details", { open: depth < 1 }, el("summary", { class: "tree-line" }, line), branches(node, all, depth + 1)));
+const fact = (name, value) => (value === null ? "" : ` · ${name} ${number(value)}`);
+const facts = (node) =>
+  `${plural(node.visits, "visit")}${fact("value", node.value)}${fact("prior", node.prior)}${node.hidden ? ` · ${node.hidden} more below` : ""} `;
+const told = (node, taken) => `${node.label}, ${facts(node).trim()}${taken ? ", taken" : ""}`;
+
+const isOpen = (node) => node.getAttribute("aria-expanded") === "true";
+
+function toggle(node, open = !isOpen(node)) {
+  if (node.hasAttribute("aria-expanded")) node.setAttribute("aria-expanded", String(open));
 }
 
-const fact = (name, value) => (typeof value === "number" ? ` · ${name} ${number(value)}` : null);
+/** One node of the tree can be reached by Tab, the others from it. */
+function focus(tree, node) {
+  tree.querySelector("[tabindex='0']")?.setAttribute("tabindex", "-1");
+  node.setAttribute("tabindex", "0");
+  node.focus();
+}
+
+function walk(event, tree) {
+  const node = event.target.closest("li");
+  if (!node) return;
+  const seen = [...tree.querySelectorAll("li")].filter((each) => !each.parentElement.closest("li[aria-expanded='false']"));
+  const at = seen.indexOf(node);
+  const go = {
+    ArrowDown: () => seen[at + 1],
+    ArrowUp: () => seen[at - 1],
+    ArrowRight: () => (isOpen(node) ? node.querySelector("li") : toggle(node, true)),
+    ArrowLeft: () => (isOpen(node) ? toggle(node, false) : node.parentElement.closest("li")),
+    Home: () => seen[0],
+    End: () => seen.at(-1),
+    Enter: () => toggle(node),
+    " ": () => toggle(node),
+  }[event.key];
+  if (!go) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const next = go();
+  if (next) focus(tree, next);
+}

@@ -1,0 +1,306 @@
+"""What grows with the passages, and what workers gain: index, search, refine, reading, Rocchio.
+
+The files of passages are parts of one size; an index is built of the first 1, 2, 4 and 8 of them and asked the same
+questions. Costs are CPU seconds of one thread, so that another program's load falls out of them, mostly. Workers are
+timed by the wall, from the first chunk's start to the last one's end, on the smallest index; shards by both.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from orienteer.cluster import run_chunks
+from orienteer.data import Question, read_passages, read_questions
+from orienteer.engine import EmbeddedEngine, build_index, open_index
+from orienteer.engine.sharded import open_shards
+from orienteer.errors import OrienteerError
+from orienteer.query import Query
+from orienteer.reader import CachedReader, TrainedReader
+from orienteer.reader.ranking import bm25_passages
+from orienteer.rocchio import Plan, rocchio_sessions, variants_of
+from refinements import _candidates, _states
+
+K = 5
+SEED = 13
+
+err = Console(stderr=True, highlight=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much is asked: questions that are searched, refined, read and put through Rocchio."""
+
+    search: int = 1000
+    refine: int = 40
+    read: int = 20
+    rocchio: int = 10
+
+
+def run(
+    passages: Sequence[Path], questions: Path, work: Path, sizes: Sequence[int], workers: Sequence[int], load: Load,
+    reader: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Measures into `work`/scale.json; an index that is there already is not built again."""
+    if max(sizes) > len(passages):
+        raise OrienteerError(f"a size of {max(sizes)} files; only {len(passages)} files of passages are named")
+    asked = list(islice(read_questions(questions), load.search))
+    work.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"processors": os.cpu_count(), "load": asdict(load), "sizes": [], "workers": []}
+
+    def note(kind: str, row: dict[str, float]) -> None:
+        report[kind].append(row)
+        err.print(f"{kind}: {json.dumps(row)}", soft_wrap=True)
+        (work / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
+
+    for size in sizes:
+        built = _built(passages[:size], work / f"index-{size}")
+        note("sizes", built | _costs(work / f"index-{size}", asked, load, reader))
+    whole = max((size for size in sizes if size <= 4), default=sizes[0])
+    if whole > 1:
+        parts = [work / "index-1" if n == 0 and 1 in sizes else work / f"part-{n}" for n in range(whole)]
+        for n, part in enumerate(parts):
+            _built(passages[n : n + 1], part)
+        report["shards"] = _shards(work / f"index-{whole}", parts, asked, load)
+    for count in workers:
+        note("workers", {"workers": count} | _crew(work / f"index-{sizes[0]}", asked, load, reader, count))
+    report["growth"] = growth(report["sizes"])
+    (work / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
+    if as_json:
+        sys.stdout.write(json.dumps(report) + "\n")
+    else:
+        _print(report)
+
+
+# What one index costs.
+
+
+def _built(files: Sequence[Path], out: Path) -> dict[str, float]:
+    """Builds in a process of its own, so that the peak of memory is the build's."""
+    notes = out.with_name(f"{out.name}.build.json")
+    if not notes.is_file():
+        process = multiprocessing.get_context("spawn").Process(target=_build, args=(list(files), out, notes))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise OrienteerError(f"building {out} ended with exit code {process.exitcode}")
+    costs: dict[str, float] = json.loads(notes.read_text())
+    return costs
+
+
+def _build(files: list[Path], out: Path, notes: Path) -> None:
+    build_index([], out.with_name("empty"), threads=1)  # kernels are loaded
+    started = time.process_time()
+    manifest = build_index(read_passages(files), out, threads=1)
+    seconds = time.process_time() - started
+    row = {
+        "passages": manifest.counts["passages"],
+        "build_cpu_s": seconds,
+        "build_peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "disk_gb": sum(entry["bytes"] for entry in manifest.files.values()) / 1e9,
+    }
+    notes.write_text(json.dumps(row))
+
+
+def _costs(index: Path, asked: list[Question], load: Load, reader: Path | None) -> dict[str, float]:
+    """In a process of its own, so that its memory is this index's."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(theirs, index, asked, load, reader))
+    process.start()
+    theirs.close()
+    try:
+        costs: dict[str, float] = ours.recv()
+    except EOFError:
+        raise OrienteerError(f"measuring {index} ended with an error") from None
+    process.join()
+    return costs
+
+
+def _measure(answer: Any, index: Path, asked: list[Question], load: Load, folder: Path | None) -> None:
+    engine = open_index(index, threads=1)
+    reader = TrainedReader.from_pretrained(folder, threads=1)
+    queries = [Query(question.question) for question in asked]
+    states = _some_states(engine, asked[: load.refine])
+    pairs = bm25_passages(engine, asked[: load.read], K)
+    chosen = asked[: load.rocchio]
+    sessions: list[Any] = []
+
+    def rocchio() -> None:
+        cached = CachedReader(reader)
+        found = rocchio_sessions(engine, cached, chosen, variants_of("G4"), Plan())
+        sessions[:] = [session for own in found for session in own]
+        sessions.append(cached.misses)
+
+    row = {
+        "search_us": _cpu(lambda: _search_each(engine, queries), 2) / len(queries) * 1e6,
+        "refine_us": _cpu(lambda: [engine.refine(*state, K) for state in states], 2)
+        / sum(len(candidates) for _, candidates in states)
+        * 1e6,
+        "read_ms": _cpu(lambda: reader.read_many(pairs), 1) / sum(len(found) for _, found in pairs) * 1e3,
+        "rocchio_s": _cpu(rocchio, 0) / len(chosen),
+    }
+    row["rocchio_read"] = sessions.pop() / len(chosen)
+    row["rocchio_steps"] = sum(len(session.steps) for session in sessions) / len(chosen)
+    answer.send(row | _memory())
+
+
+def _some_states(engine: EmbeddedEngine, asked: Sequence[Question]) -> list[tuple[Query, list[Any]]]:
+    """Questions after 0, 2 and 5 refinements, each with some 1,490 candidates, as in `bench refinements`."""
+    rng = random.Random(SEED)
+    return [
+        (state.query, state.candidates)
+        for question in asked
+        for state in _states(engine, question.question, rng)
+        if state.kind == "idf"
+    ]
+
+
+def _search_each(engine: Any, queries: Sequence[Query]) -> None:
+    for query in queries:
+        list(engine.search(query, K))
+
+
+def _cpu(work: Callable[[], object], warm: int) -> float:
+    """CPU seconds of this process; the least of three rounds where it was warmed up."""
+    for _ in range(min(1, warm)):
+        work()
+    rounds = []
+    for _ in range(1 + warm):
+        started = time.process_time()
+        work()
+        rounds.append(time.process_time() - started)
+    return min(rounds)
+
+
+def _memory() -> dict[str, float]:
+    """Of this process: what is its own, and what it shares with whoever maps the same index."""
+    kilobytes = {"Private_Clean": 0, "Private_Dirty": 0, "Rss": 0}
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name in kilobytes:
+            kilobytes[name] += int(rest.split()[0])
+    return {"own_gb": kilobytes["Private_Dirty"] / 1e6, "resident_gb": kilobytes["Rss"] / 1e6}
+
+
+# Shards.
+
+
+def _shards(whole: Path, parts: Sequence[Path], asked: list[Question], load: Load) -> dict[str, float]:
+    """The same passages whole and in parts: CPU time of the parts as a multiple of the whole's, and wall time."""
+    one = open_index(whole, threads=1)
+    queries = [Query(question.question) for question in asked]
+    states = _some_states(one, asked[: load.refine])
+    row: dict[str, float] = {"shards": len(parts)}
+    for name, engine in (
+        ("whole", one),
+        ("parts", open_shards(parts)),
+        ("processes", open_shards(parts, processes=True)),
+    ):
+        for kind, work in (
+            ("search", lambda engine=engine: _search_each(engine, queries)),
+            ("search_many", lambda engine=engine: engine.search_many(queries, K)),
+            ("refine", lambda engine=engine: [engine.refine(*state, K) for state in states]),
+        ):
+            work()
+            started, wall = time.process_time(), time.perf_counter()
+            work()
+            row[f"{name}_{kind}_cpu_s"] = time.process_time() - started
+            row[f"{name}_{kind}_wall_s"] = time.perf_counter() - wall
+    return row
+
+
+# Workers.
+
+
+@dataclass(frozen=True, slots=True)
+class Stint:
+    """The work of a worker: every kind of it on a few questions; tells when it began and ended each."""
+
+    index: Path
+    reader: Path | None
+
+    def __call__(self) -> Callable[[tuple[str, list[Question]]], tuple[str, float, float, dict[str, float]]]:
+        engine, reader = open_index(self.index, threads=1), TrainedReader.from_pretrained(self.reader, threads=1)
+        reader.read_many(bm25_passages(engine, [Question("warm", "who wrote it")], K))
+
+        def work(chunk: tuple[str, list[Question]]) -> tuple[str, float, float, dict[str, float]]:
+            kind, asked = chunk
+            started = time.time()
+            if kind == "search":
+                for _ in range(5):
+                    _search_each(engine, [Query(question.question) for question in asked])
+            elif kind == "refine":
+                for question in asked:
+                    query = Query(question.question)
+                    engine.refine(query, _candidates(engine, query), K)
+            elif kind == "read":
+                reader.read_many(bm25_passages(engine, asked, K))
+            else:
+                rocchio_sessions(engine, CachedReader(reader), asked, variants_of("G4"), Plan())
+            return kind, started, time.time(), _memory()
+
+        return work
+
+
+def _crew(index: Path, asked: list[Question], load: Load, reader: Path | None, count: int) -> dict[str, float]:
+    """Wall seconds of each kind of work, cut into chunks for `count` worker processes."""
+    row: dict[str, float] = {}
+    amounts = {"search": load.search, "refine": 5 * load.refine, "read": 5 * load.read, "rocchio": load.rocchio}
+    for kind, amount in amounts.items():
+        step = max(1, amount // 24)
+        chunks = [(kind, asked[at : at + step]) for at in range(0, amount, step)]
+        began = time.time()
+        found = [result for _, result in run_chunks(Stint(index, reader), chunks, workers=count)]
+        first, last = min(start for _, start, _, _ in found), max(end for _, _, end, _ in found)
+        row[f"{kind}_s"] = last - first
+        row[f"{kind}_opening_s"] = first - began
+        row["own_gb"] = max(memory["own_gb"] for *_, memory in found)
+    return row
+
+
+# The model.
+
+
+def growth(rows: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Each cost as a fixed part and a part for every million passages, by least squares; None of it below zero."""
+    found = {}
+    for name in ("build_cpu_s", "build_peak_gb", "disk_gb", "search_us", "refine_us", "read_ms", "rocchio_s"):
+        xs, ys = [row["passages"] / 1e6 for row in rows], [row[name] for row in rows]
+        mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+        spread = sum((x - mean_x) ** 2 for x in xs)
+        slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
+        slope = max(0.0, slope)
+        fixed = max(0.0, mean_y - slope * mean_x)
+        found[name] = {"fixed": fixed, "per_million": slope, "13M": fixed + 13 * slope, "1B": fixed + 1000 * slope}
+    return found
+
+
+def _print(report: dict[str, Any]) -> None:
+    for kind in ("sizes", "workers"):
+        rows = report[kind]
+        if not rows:
+            continue
+        table = Table(kind[:-1], *(f"{row.get('passages', row.get('workers')):,}" for row in rows), box=None)
+        for name in list(rows[0])[1:]:
+            table.add_row(name, *(f"{row[name]:,.4g}" for row in rows))
+        Console().print(table)
+    for name in ("shards", "growth"):
+        table = Table(name, "", box=None)
+        for key, value in report.get(name, {}).items():
+            shown = "  ".join(f"{k} {v:,.4g}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,.4g}"
+            table.add_row(key, shown)
+        Console().print(table)

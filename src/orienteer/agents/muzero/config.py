@@ -1,0 +1,177 @@
+"""Every size and rate of MuZero; the small default trains on two cores, `PAPER` is `tab:muzero_config`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from orienteer.agents.muzero.grammar import Fields, Shape
+from orienteer.agents.muzero.search.settings import SearchSettings
+from orienteer.errors import OrienteerError
+
+Gates = Literal["sigmoid", "relu"]
+Targets = Literal["monte-carlo", "n-step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Values as shares of evenly spaced numbers, from `low` to `high`."""
+
+    low: float
+    high: float
+    bins: int
+
+    def __post_init__(self) -> None:
+        if self.bins < 2 or not self.low < self.high:
+            raise OrienteerError(f"a support of {self.bins} numbers from {self.low} to {self.high}; expected 2 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The networks g and f, and what goes into them.
+
+    lstm       units of g, one layer
+    head       hidden units of each part of f; the policy's are also the length of an action's key
+    embed      the length of an action as g takes it in
+    gru, past  units of the GRU over the last `past` actions
+    words      a piece's key and embedding also hold what h saw of the words that it can become
+    prior      f starts from what the cloned agent thinks of each word, where h is one
+    """
+
+    lstm: int = 512
+    head: int = 64
+    embed: int = 64
+    gru: int = 32
+    past: int = 20
+    value: Support = Support(-0.5, 1.0, 31)
+    reward: Support = Support(-0.5, 1.0, 31)
+    gates: Gates = "sigmoid"
+    words: bool = True
+    prior: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("lstm", "head", "embed", "gru"):
+            if getattr(self, name) < 4 or getattr(self, name) % 4:
+                raise OrienteerError(f"{name} = {getattr(self, name)}; expected a multiple of 4")
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How episodes are played and learned from.
+
+    episodes         played together, one chunk of an actor's work
+    updates          of the weights for each chunk
+    sessions         at most so many steps of a session
+    empty_penalty    taken from the reward of a query that finds nothing
+    td_steps         of n-step targets
+    priority         exponent of prioritised replay; 0: uniform
+    importance       exponent that corrects for it
+    reanalyse        of the turns learned from, the share whose search is done again with newer weights
+    advice           probability of an episode with advice at first; it falls to 0 over `advice_steps` updates
+    hidden_gradient  what a step of g passes back
+    temperature      of the choice by visits, while training
+    """
+
+    batch: int = 64
+    optimiser: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    clip: float = 5.0
+    unroll: int = 5
+    targets: Targets = "monte-carlo"
+    td_steps: int = 10
+    value_weight: float = 0.5
+    reward_weight: float = 1.0
+    policy_weight: float = 1.0
+    hidden_gradient: float = 0.5
+    episodes: int = 16
+    updates: int = 40
+    actors: int = 1
+    steps: int = 20
+    empty_penalty: float = 0.02
+    replay: int = 4000
+    priority: float = 0.6
+    importance: float = 0.4
+    reanalyse: float = 0.25
+    advice: float = 0.5
+    advice_steps: int = 20_000
+    temperature: float = 1.0
+    initial_batch: int = 16
+    recurrent_batch: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All of an agent: what it sees, how it writes queries, plans and learns."""
+
+    grammar: str = "G4"
+    shape: Shape = "short"
+    fields: Fields = "found"
+    snippet: int = 30
+    title_pieces: int = 16
+    max_pieces: int = 320
+    sizes: Sizes = Sizes()
+    search: SearchSettings = SearchSettings()
+    training: Training = Training()
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, row: dict[str, Any]) -> Config:
+        """From what `as_dict` gave; a name that this version does not know is an error."""
+        sizes = dict(row["sizes"])
+        for name in ("value", "reward"):
+            sizes[name] = Support(**sizes[name])
+        parts = {
+            "sizes": Sizes(**sizes),
+            "search": SearchSettings(**row["search"]),
+            "training": Training(**row["training"]),
+        }
+        return cls(**{**row, **parts})
+
+    def with_options(self, **options: Any) -> Config:
+        """This configuration with some values changed, wherever they stand; None leaves one as it is."""
+        parts: dict[str, dict[str, Any]] = {"": {}, "sizes": {}, "search": {}, "training": {}}
+        homes = {f.name: "" for f in fields(self)} | {
+            f.name: part for part in ("sizes", "search", "training") for f in fields(getattr(self, part))
+        }
+        for name, value in options.items():
+            if name not in homes:
+                raise OrienteerError(f"unknown setting {name!r}; expected one of {', '.join(sorted(homes))}")
+            if value is not None:
+                parts[homes[name]][name] = value
+        changed = {part: replace(getattr(self, part), **parts[part]) for part in parts if part and parts[part]}
+        return replace(self, **parts[""], **changed)
+
+
+# `tab:muzero_config`; what it leaves open is as the authors' code has it. The word table of BERT is too large to be
+# learned whole as an input of g, so actions are embedded where theirs are one-hot. The TPU cores of the table are
+# `actors`, `initial_batch` and `recurrent_batch` here.
+PAPER = Config(
+    shape="paper",
+    fields="any",
+    snippet=70,
+    title_pieces=10,
+    max_pieces=512,
+    sizes=Sizes(
+        lstm=512, head=32, embed=64, gru=32, past=20,
+        value=Support(-2.0, 2.0, 8), reward=Support(-1.0, 1.0, 8), gates="relu", words=False, prior=False,
+    ),
+    search=SearchSettings(simulations=100, children=100, discount=0.9, noise_alpha=0.15, noise_share=0.2),
+    training=Training(
+        batch=16, optimiser="sgd", learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5, targets="monte-carlo",
+        value_weight=1.0, actors=500, steps=20, empty_penalty=1.0, replay=1000, priority=0.0, importance=0.0,
+        reanalyse=0.0, advice=0.5, advice_steps=1_000_000, initial_batch=4, recurrent_batch=32,
+    ),
+)  # fmt: skip
+
+SMALL = Config()
+
+PRESETS = {"small": SMALL, "paper": PAPER}
+
+
+def preset(name: str) -> Config:
+    if name not in PRESETS:
+        raise OrienteerError(f"no preset is called {name!r}; expected {' or '.join(PRESETS)}")
+    return PRESETS[name]

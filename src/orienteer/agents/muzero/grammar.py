@@ -1,0 +1,270 @@
+"""The query grammar of `sec:app-muzero`: its rules, and its stacks γ as small integers.
+
+Few stacks can ever arise, so all of them are written down once and a rule is a step from one number to another. The
+output buffer ω is three integers more: the operator, the field, and the place in a trie that the word has reached.
+
+Two shapes of one language. `paper` takes every rule by itself:
+
+    Q ⇒ W Q | U Q | STOP     U ⇒ Op Field W     Op ⇒ + | - | ^i     Field ⇒ title | contents     W ⇒ W^x
+    W^x ⇒ V^x | V^x R^x      R^x ⇒ V̄^x | V̄^x R^x      V^x, V̄^x ⇒ a wordpiece
+
+`short` joins what is chosen together, so that a refinement with a word of one piece takes two rules, not seven: plans
+reach further, and the discount, which is by rule, bites less.
+
+    Q ⇒ op field W^x Q | STOP     W^x ⇒ piece R^x     R^x ⇒ piece R^x | END
+
+A rule that is the only one left after a piece, END at a leaf, is taken with the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.query import FIELDS, G4, Field, Grammar, Operator
+from orienteer.session.observation import Source
+
+Shape = Literal["short", "paper"]
+Fields = Literal["found", "any"]
+
+# x of W^x: q, τ, β, α, and the whole index, which a plan must use once it has searched in thought.
+LOCAL: tuple[Source, ...] = ("question", "title", "snippet", "answer")
+SOURCES: tuple[str, ...] = (*LOCAL, "index")
+INDEX = len(LOCAL)
+OPERATORS: tuple[Operator, ...] = G4.operators
+
+UP, DOWN = 0, 1  # which of Σ↑ and Σ↓ an operator takes its words from, where there is advice
+
+# What must hold for a rule: nothing, the agent may stop, a word can follow, the word ends here, some piece ends a word,
+# some piece goes on.
+ALWAYS, MAY_STOP, HAS_WORDS, WORD_ENDS, PIECE_ENDS, PIECE_GOES_ON = range(6)
+
+# Which pieces a stack takes: none, any, those that end a word, those that do not.
+NO_PIECE, ANY_PIECE, LAST_PIECE, INNER_PIECE = range(4)
+
+# The columns of a grammar state, int32.
+STACK, OPERATOR, FIELD, NODE, CROSSED, LEFT = range(6)
+STATE = 6
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """left ⇒ right; what it writes into ω, by number, -1 for nothing; and what it needs."""
+
+    left: str
+    right: tuple[str, ...]
+    needs: int = ALWAYS
+    operator: int = -1
+    field: int = -1
+    source: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.left} ⇒ {' '.join(self.right)}"
+
+
+class Tables(NamedTuple):
+    """The grammar as kernels read it.
+
+    after        [stacks, rules]: the stack that a rule leads to; -1 where the rule has another left side
+    after_piece  [stacks]: the stack that a piece leads to
+    takes        [stacks]: which pieces
+    needs        [rules], and what each writes: operator, field, source
+    allowed      [2, operators + 1, fields + 1]: bits of the sources that a word may come from, with polarity, operator
+                 and field; 0 stands for not yet chosen
+    polarity     [operators]
+    ends         [stacks]: the END of a stack; -1 where it has none
+    stopped      the stack of nothing
+    """
+
+    after: NDArray[np.int16]
+    after_piece: NDArray[np.int16]
+    takes: NDArray[np.int8]
+    needs: NDArray[np.int8]
+    operator: NDArray[np.int8]
+    field: NDArray[np.int8]
+    source: NDArray[np.int8]
+    allowed: NDArray[np.int32]
+    polarity: NDArray[np.int8]
+    ends: NDArray[np.int16]
+    stopped: int
+
+
+@dataclass(frozen=True)
+class QueryGrammar:
+    """Rules, and the stacks that they can lead to; stack 0 is [Q]. Action n < len(rules) is a rule, others pieces."""
+
+    grammar: Grammar
+    shape: Shape
+    fields: Fields
+    rules: tuple[Rule, ...]
+    stacks: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    @cached_property
+    def tables(self) -> Tables:
+        number = {stack: place for place, stack in enumerate(self.stacks)}
+        after = np.full((len(self.stacks), len(self.rules)), -1, np.int16)
+        after_piece = np.full(len(self.stacks), -1, np.int16)
+        takes = np.zeros(len(self.stacks), np.int8)
+        for place, stack in enumerate(self.stacks):
+            for column, rule in enumerate(self.rules):
+                if stack and stack[0] == rule.left:
+                    after[place, column] = number[rule.right + stack[1:]]
+            if kind := _takes(stack, self.shape):
+                takes[place], after_piece[place] = kind, number[_after_piece(stack)]
+        ends = np.full(len(self.stacks), -1, np.int16)
+        for column, rule in enumerate(self.rules):
+            if rule.needs == WORD_ENDS:
+                ends[after[:, column] >= 0] = column
+        return Tables(
+            after, after_piece, takes, *(np.array(each, np.int8) for each in zip(*self._columns(), strict=True)),
+            _allowed(self.grammar, self.fields),
+            np.array([DOWN if operator.op == "-" else UP for operator in OPERATORS], np.int8),
+            ends, number[()],
+        )  # fmt: skip
+
+    def _columns(self) -> Iterator[tuple[int, int, int, int]]:
+        for rule in self.rules:
+            yield rule.needs, rule.operator, rule.field, rule.source
+
+    @cached_property
+    def stop(self) -> int:
+        return next(number for number, rule in enumerate(self.rules) if rule.needs == MAY_STOP)
+
+    @cached_property
+    def as_index(self) -> NDArray[np.int32]:
+        """[rules]: the rule that takes the word from the index where this one takes it from the observation."""
+        number = {(str(rule), rule.operator, rule.field): place for place, rule in enumerate(self.rules)}
+        return np.array(
+            [number[str(_of_index(rule)), rule.operator, rule.field] for rule in self.rules], np.int32
+        )  # fmt: skip
+
+    def start(self, steps_left: int) -> Ints:
+        """γ = [Q], ω empty, nothing searched in thought."""
+        return np.array([0, -1, -1, -1, 0, steps_left], np.int32)
+
+    def label(self, rule: int) -> str:
+        """A rule in a few letters, as the display of a tree has it."""
+        made = self.rules[rule]
+        if made.needs == MAY_STOP:
+            return "stop"
+        if made.needs == WORD_ENDS:
+            return "end"
+        parts = [_sign(made.operator)] if made.operator >= 0 else []
+        parts += [FIELDS[made.field]] if made.field >= 0 and made.operator != 0 else []
+        parts += [SOURCES[made.source]] if made.source >= 0 else []
+        return " ".join(parts) or str(made)
+
+
+def query_grammar(grammar: Grammar = G4, shape: Shape = "short", fields: Fields = "found") -> QueryGrammar:
+    """The rules of one of G0 to G4.
+
+    `fields`: a title's word as `title` and any other as `contents`, as Rocchio has it; or any word with any field.
+    """
+    rules = tuple(_short(grammar, fields) if shape == "short" else _paper(grammar))
+    return QueryGrammar(grammar, shape, fields, rules, _stacks(rules, shape))
+
+
+def _short(grammar: Grammar, fields: Fields) -> Iterator[Rule]:
+    yield Rule("Q", (), MAY_STOP)
+    for operator in grammar.operators:
+        number = OPERATORS.index(operator)
+        for field in operator.fields:
+            for source in range(len(SOURCES)):
+                if _fits(operator, field, source, fields):
+                    yield Rule("Q", (f"W{source}", "Q"), HAS_WORDS, number, FIELDS.index(field), source)
+    for source in range(len(SOURCES)):
+        yield Rule(f"R{source}", (), WORD_ENDS)
+
+
+def _paper(grammar: Grammar) -> Iterator[Rule]:
+    yield Rule("Q", (), MAY_STOP)
+    others = [operator for operator in grammar.operators if operator.op != "or"]
+    if len(others) < len(grammar.operators):
+        yield Rule("Q", ("W", "Q"), HAS_WORDS, 0, 0)
+    if others:
+        yield Rule("Q", ("U", "Q"), HAS_WORDS)
+        yield Rule("U", ("Op", "Field", "W"), HAS_WORDS)
+    for operator in others:
+        yield Rule("Op", (), HAS_WORDS, OPERATORS.index(operator))
+    if others:
+        for number in range(len(FIELDS)):
+            yield Rule("Field", (), HAS_WORDS, field=number)
+    for source in range(len(SOURCES)):
+        yield Rule("W", (f"W{source}",), HAS_WORDS, source=source)
+        for left, piece in ((f"W{source}", f"V{source}"), (f"R{source}", f"v{source}")):
+            yield Rule(left, (piece,), PIECE_ENDS)
+            yield Rule(left, (piece, f"R{source}"), PIECE_GOES_ON)
+
+
+def _of_index(rule: Rule) -> Rule:
+    """The rule with every symbol's source changed into the index."""
+
+    def changed(symbol: str) -> str:
+        return f"{symbol[0]}{INDEX}" if symbol[-1].isdigit() else symbol
+
+    return replace(rule, left=changed(rule.left), right=tuple(map(changed, rule.right)))
+
+
+def _stacks(rules: tuple[Rule, ...], shape: Shape) -> tuple[tuple[str, ...], ...]:
+    """Every stack that can arise from [Q], in the order in which they are met."""
+    found: dict[tuple[str, ...], None] = {("Q",): None, (): None}
+    waiting = [("Q",)]
+    while waiting:
+        stack = waiting.pop(0)
+        nexts = [rule.right + stack[1:] for rule in rules if stack and stack[0] == rule.left]
+        if _takes(stack, shape):
+            nexts.append(_after_piece(stack))
+        for each in nexts:
+            if each not in found:
+                found[each] = None
+                waiting.append(each)
+    return tuple(found)
+
+
+def _takes(stack: tuple[str, ...], shape: Shape) -> int:
+    """Which pieces the top of a stack stands for."""
+    top = stack[0] if stack else ""
+    if top[:1] in ("V", "v"):
+        return INNER_PIECE if stack[1][0] == "R" else LAST_PIECE
+    return ANY_PIECE if shape == "short" and top[:1] in ("W", "R") else NO_PIECE
+
+
+def _after_piece(stack: tuple[str, ...]) -> tuple[str, ...]:
+    top = stack[0]
+    return stack[1:] if top[0] in "Vv" else (f"R{top[1:]}", *stack[1:])
+
+
+def _fits(operator: Operator, field: Field, source: int, fields: Fields) -> bool:
+    """Whether a word of this source may be used with this operator in this field."""
+    if operator.op == "or" or source == INDEX or fields == "any":
+        return True
+    return (field == "title") == (LOCAL[source] == "title")
+
+
+def _allowed(grammar: Grammar, fields: Fields) -> Ints:
+    bits = np.zeros((2, len(OPERATORS) + 1, len(FIELDS) + 1), np.int32)
+    for number, operator in enumerate(OPERATORS):
+        if operator not in grammar.operators:
+            continue
+        polarity = DOWN if operator.op == "-" else UP
+        for field in operator.fields:
+            found = sum(1 << s for s in range(len(SOURCES)) if _fits(operator, field, s, fields))
+            place = FIELDS.index(field) + 1
+            for at in ((number + 1, place), (number + 1, 0), (0, place), (0, 0)):
+                bits[(polarity, *at)] |= found
+    return bits
+
+
+def _sign(operator: int) -> str:
+    made = OPERATORS[operator]
+    return {"or": "plain", "^": f"^{made.weight:g}"}.get(made.op, made.op)

@@ -1,0 +1,233 @@
+"""Tries over words as sequences of wordpieces: those of an observation, and that of a whole index.
+
+Nodes are numbered level by level, so that the children of a node follow each other: a node is its piece, the number of
+its first child and how many there are, nine bytes in all. That of an index lies in files and is mapped into memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from orienteer.agents.muzero.grammar import LOCAL
+from orienteer.errors import OrienteerError
+from orienteer.reader.errors import ModelCorruptError
+from orienteer.session import Term
+
+MOST_PIECES = 16  # of a word; a longer one is left out
+ENDS, CHILD_ENDS, CHILD_GOES_ON = 1, 2, 4  # what is told of a node: a word ends here; at a child; a child has children
+
+Pieces = tuple[int, ...]
+
+
+class Trie(NamedTuple):
+    """Arrays [nodes]; node 0 is the root. `word` is the number of the word that ends there, -1 for none."""
+
+    piece: NDArray[np.uint16]
+    first: NDArray[np.int32]
+    count: NDArray[np.uint16]
+    told: NDArray[np.uint8]
+    word: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.piece)
+
+    def children(self, node: int) -> range:
+        first = int(self.first[node])
+        return range(first, first + int(self.count[node]))
+
+    def child(self, node: int, piece: int) -> int:
+        """The child with a piece; -1 where there is none."""
+        found = self.children(node)
+        place = int(np.searchsorted(self.piece[found.start : found.stop], piece))
+        return found[place] if place < len(found) and self.piece[found[place]] == piece else -1
+
+    def words(self) -> Iterator[tuple[Pieces, int]]:
+        """Every word with its number, by walking: slow, for tests and displays."""
+        waiting: list[tuple[int, Pieces]] = [(0, ())]
+        while waiting:
+            node, before = waiting.pop()
+            if self.told[node] & ENDS:
+                yield before, int(self.word[node])
+            waiting += [(child, (*before, int(self.piece[child]))) for child in self.children(node)]
+
+
+def build_trie(table: NDArray[np.int32], numbers: NDArray[np.int32]) -> Trie:
+    """From words as rows of pieces, padded with -1; of equal rows the first counts."""
+    size, width = table.shape
+    order = np.lexsort(table.T[::-1]) if size else np.zeros(0, np.int64)  # stable
+    table, numbers = table[order], numbers[order]
+    # A row begins a node at a level where it is the first with its pieces up to there.
+    differs = np.ones((size, width), np.bool_)
+    differs[1:] = np.logical_or.accumulate(table[1:] != table[:-1], axis=1)
+    begins = differs & (table >= 0)
+    per_level = begins.sum(0)
+    levels = int(np.count_nonzero(per_level))
+    offsets = np.concatenate([[1], 1 + np.cumsum(per_level)])
+    total = int(offsets[levels])
+    piece, word = np.zeros(total, np.uint16), np.full(total, -1, np.int32)
+    first, count = np.zeros(total, np.int32), np.zeros(total, np.int64)
+    lengths = (table >= 0).sum(1)
+    above = np.zeros(size, np.int64)  # each row's node one level up
+    for level in range(levels):
+        rows = np.flatnonzero(begins[:, level])
+        nodes = offsets[level] + np.arange(len(rows))
+        piece[nodes] = table[rows, level]
+        parents = above[rows]
+        count += np.bincount(parents, minlength=total)
+        lead = np.flatnonzero(np.diff(parents, prepend=-1))
+        first[parents[lead]] = nodes[lead]
+        here = offsets[level] + np.cumsum(begins[:, level]) - 1
+        done = np.flatnonzero(lengths == level + 1)[::-1]  # backwards, so that the first of equal rows stays
+        word[here[done]] = numbers[done]
+        above = here
+    told = np.where(word >= 0, ENDS, 0).astype(np.uint8)
+    for bit, holds in ((CHILD_ENDS, word >= 0), (CHILD_GOES_ON, count > 0)):
+        up_to = np.concatenate([[0], np.cumsum(holds)])
+        told |= np.where((count > 0) & (up_to[first + count] > up_to[first]), bit, 0).astype(np.uint8)
+    return Trie(piece, first, count.astype(np.uint16), told, word)
+
+
+def as_table(words: Sequence[Pieces]) -> NDArray[np.int32]:
+    """Words as rows padded with -1."""
+    table = np.full((len(words), max(map(len, words), default=0)), -1, np.int32)
+    for row, word in zip(table, words, strict=True):
+        row[: len(word)] = word
+    return table
+
+
+class Spelling:
+    """Terms as wordpieces, remembered."""
+
+    def __init__(self, tokenizer: Tokenizer, size: int = 1 << 16) -> None:
+        if tokenizer.get_vocab_size() > 1 << 16:
+            raise ModelCorruptError(
+                f"a tokenizer of {tokenizer.get_vocab_size():,} pieces; expected at most 65,536, as a BERT has"
+            )
+        self._tokenizer = tokenizer
+        self._unknown = tokenizer.token_to_id("[UNK]")
+        self.pieces: Callable[[str], Pieces | None] = lru_cache(size)(self._pieces)
+
+    def _pieces(self, term: str) -> Pieces | None:
+        """None for a term that has a letter which the tokenizer does not know, or too many pieces."""
+        return self._checked(self._tokenizer.encode(term, add_special_tokens=False).ids)
+
+    def _checked(self, ids: Sequence[int]) -> Pieces | None:
+        good = 0 < len(ids) <= MOST_PIECES and self._unknown not in ids
+        return tuple(ids) if good else None
+
+    def many(self, terms: Sequence[str]) -> Iterator[Pieces | None]:
+        for start in range(0, len(terms), 1 << 14):
+            for found in self._tokenizer.encode_batch_fast(
+                list(terms[start : start + (1 << 14)]), add_special_tokens=False
+            ):
+                yield self._checked(found.ids)
+
+    def spelt(self, pieces: Iterable[int]) -> str:
+        """Pieces as a person reads them."""
+        return "".join(str(self._tokenizer.id_to_token(int(piece))).removeprefix("##") for piece in pieces)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()[:16]
+
+
+class LocalTries(NamedTuple):
+    """The tries of an observation in one: `roots` [2, sources] are Σ↑ and Σ↓ by source, -1 for an empty one."""
+
+    trie: Trie
+    roots: NDArray[np.int32]
+
+
+def local_tries(
+    terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bool] | None = None
+) -> LocalTries:
+    """One trie a source; a word's number is that of its term.
+
+    Without advice both polarities share their tries. With it, `promoted` says which terms are Σ↑; the others are Σ↓. A
+    polarity that would have no word at all takes any, as no advice at all.
+    """
+    spelt = [spelling.pieces(term.text) for term in terms]
+    polarities: list[tuple[int, Sequence[bool]]] = [(0, [True] * len(terms))]
+    if promoted is not None:
+        down = [not good for good in promoted]
+        polarities = [(p, wanted) for p, wanted in ((0, promoted), (1, down))]
+        polarities = [(p, wanted if any(wanted) else [True] * len(terms)) for p, wanted in polarities]
+    words: list[Pieces] = []
+    numbers: list[int] = []
+    for polarity, wanted in polarities:
+        for place, source in enumerate(LOCAL):
+            root = polarity * len(LOCAL) + place
+            for number, (term, pieces) in enumerate(zip(terms, spelt, strict=True)):
+                if pieces is not None and wanted[number] and source in term.sources:
+                    words.append((root, *pieces))
+                    numbers.append(number)
+    trie = build_trie(as_table(words), np.array(numbers, np.int32))
+    roots = np.full((2, len(LOCAL)), -1, np.int32)
+    for node in trie.children(0):
+        roots.reshape(-1)[trie.piece[node]] = node
+    if promoted is None:
+        roots[1] = roots[0]
+    return LocalTries(trie, roots)
+
+
+_FILES = ("piece", "first", "count", "told")
+_DONE = "trie.json"
+
+
+class IndexTrieError(OrienteerError):
+    """Files of an index's trie that cannot be written or are damaged."""
+
+
+def write_index_trie(folder: Path, terms: Sequence[str], spelling: Spelling) -> int:
+    """The trie of an index's vocabulary, in files; how many words it holds.
+
+    `trie.json` comes last: without it there is no trie.
+    """
+    words = [pieces for pieces in spelling.many(terms) if pieces is not None]
+    trie = build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _FILES:
+            partial = folder / f".{name}.partial"
+            with partial.open("wb") as file:
+                np.save(file, getattr(trie, name))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(folder / f"{name}.npy")
+        told = {"words": len(words), "nodes": len(trie), "spelling": spelling.digest}
+        partial = folder / f".{_DONE}.partial"
+        partial.write_text(json.dumps(told) + "\n")
+        partial.replace(folder / _DONE)
+    except OSError as error:
+        raise IndexTrieError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
+    return len(words)
+
+
+def open_index_trie(folder: Path, spelling: Spelling) -> Trie | None:
+    """The trie that was written there, memory-mapped; None where there is none of this spelling."""
+    try:
+        told: dict[str, Any] = json.loads((folder / _DONE).read_text())
+        if told["spelling"] != spelling.digest:
+            return None
+        # Mapped as writable, though nothing writes: compiled code takes it for the same kind of array as others.
+        piece, first, count, flags = (
+            np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _FILES
+        )  # fmt: skip
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IndexTrieError(f"{folder}: a damaged trie ({error}); delete the folder, it is made again") from None
+    if {len(each) for each in (piece, first, count, flags)} != {told["nodes"]}:
+        raise IndexTrieError(f"{folder}: a damaged trie, its files differ in length; delete the folder")
+    # Words of the index are only thought of, never asked for, so their numbers are not kept.
+    return Trie(piece, first, count, flags, np.full(1, -1, np.int32))

@@ -1,0 +1,123 @@
+"""Which texts training takes, in which order: batches of like length that the seed alone decides."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import exp
+
+from orienteer.agents.seq2seq.codec import Codec
+from orienteer.reader.errors import TrainingError
+
+_HELD_OUT = 50  # one question of so many
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source and its targets with what each is worth, best first.
+
+    question   a digest of the question's id, to hold some questions out
+    state      the source without its prefix, in UTF-8: half as large in memory, and shared by several prefixes
+    rate       how much of the epochs draw it
+    """
+
+    question: int
+    state: bytes
+    targets: tuple[tuple[str, float], ...]
+    prefix: str = ""
+    rate: float = 1.0
+
+    @property
+    def source(self) -> str:
+        return self.prefix + self.state.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a stream stands: the batch that comes next. Any batch is found without making those before it."""
+
+    epoch: int = 0
+    pool: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """tokens        of the encoder in a batch, padding included
+    pool          pairs sorted by length together
+    temperature   targets are drawn by softmax(worth / temperature); 0: always the best
+    """
+
+    max_source: int = 512
+    max_target: int = 32
+    tokens: int = 8192
+    pool: int = 512
+    temperature: float = 0.0
+    seed: int = 0
+
+
+Tokens = tuple[list[int], list[int]]  # source, target
+
+
+def batches(
+    pairs: Sequence[Pair], codec: Codec, config: StreamConfig, start: Place | None = None
+) -> Iterator[tuple[Place, list[Tokens]]]:
+    """Endless batches from a place on, each with the place after it."""
+    if not pairs:
+        raise TrainingError("no examples to learn from; give sessions that improve on something")
+    place = start or Place()
+    while True:
+        draw = random.Random(f"{config.seed}/{place.epoch}")
+        drawn = [pair for pair in pairs if pair.rate >= 1 or draw.random() < pair.rate]
+        draw.shuffle(drawn)
+        pools = -(-len(drawn) // config.pool)
+        while place.pool < pools:
+            pool = drawn[place.pool * config.pool : (place.pool + 1) * config.pool]
+            cut = _cut(pool, codec, config, random.Random(f"{config.seed}/{place.epoch}/{place.pool}"))
+            for number in range(place.batch, len(cut)):
+                last = number == len(cut) - 1
+                place = Place(place.epoch, place.pool + last, 0 if last else number + 1)
+                yield place, cut[number]
+        place = Place(place.epoch + 1)
+
+
+def _cut(pool: Sequence[Pair], codec: Codec, config: StreamConfig, draw: random.Random) -> list[list[Tokens]]:
+    """A pool in batches of like length, in any order."""
+    targets = [_drawn(pair, config.temperature, draw) for pair in pool]
+    sources = codec.sources([pair.source for pair in pool], config.max_source)
+    rows = list(zip(sources, codec.targets(targets, config.max_target), strict=True))
+    cut = by_tokens(rows, config.tokens)
+    draw.shuffle(cut)
+    return cut
+
+
+def by_tokens(rows: Sequence[Tokens], most: int) -> list[list[Tokens]]:
+    """Rows sorted by length, cut into batches that padding does not make longer than `most` tokens."""
+    out: list[list[Tokens]] = []
+    for row in sorted(rows, key=lambda row: len(row[0])):
+        if out and (len(out[-1]) + 1) * len(row[0]) <= most:
+            out[-1].append(row)
+        else:
+            out.append([row])
+    return out
+
+
+def _drawn(pair: Pair, temperature: float, draw: random.Random) -> str:
+    if temperature <= 0 or len(pair.targets) == 1:
+        return pair.targets[0][0]
+    best = max(worth for _, worth in pair.targets)
+    weights = [exp((worth - best) / temperature) for _, worth in pair.targets]
+    return draw.choices([text for text, _ in pair.targets], weights)[0]
+
+
+def first_targets(pairs: Sequence[Pair], codec: Codec, config: StreamConfig) -> list[Tokens]:
+    """Pairs in tokens, each with its best target."""
+    sources = codec.sources([pair.source for pair in pairs], config.max_source)
+    return list(zip(sources, codec.targets([p.targets[0][0] for p in pairs], config.max_target), strict=True))
+
+
+def hold_out(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """Pairs to learn from, and those of one question in fifty, to watch the loss on."""
+    held = [pair for pair in pairs if pair.question % _HELD_OUT == 0]
+    return [pair for pair in pairs if pair.question % _HELD_OUT], held

@@ -1,0 +1,37 @@
+"""Named settings of training: what fits two cores, and the paper's (`tab:t5_config`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orienteer.agents.seq2seq.shape import SMALL, Shape
+from orienteer.agents.t5.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """tokens   of the encoder in a batch
+    decay    the last part of the schedule in which the learning rate falls; 0: constant
+    shape    of the base, where the preset names one that must be had
+    """
+
+    base: str
+    tokens: int
+    dropout: float
+    learning_rate: float
+    decay: float
+    layout: Layout
+    steps: int = 0
+    shape: Shape | None = None
+
+
+PRESETS: Mapping[str, Preset] = {
+    # A model of this size learns from scratch: its steps are larger than those that fine-tune one of 11 billion.
+    "small": Preset(SMALL, 8192, 0.0, 5e-3, 0.3, Layout()),
+    "paper": Preset(
+        "google-t5/t5-11b", 65536, 0.1, 5e-4, 0.0,
+        Layout(max_source=512, max_target=32, title_words=10, snippet=30, grammar="G1"), 41400,
+        Shape("t5", 32128, width=1024, inner=65536, heads=128, head_width=128, encoder_layers=24, decoder_layers=24),
+    ),
+}  # fmt: skip

@@ -1,0 +1,270 @@
+"""`train t5` and `train answerer`: from recorded Rocchio sessions to models of text to text, on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from orienteer.commands.pointer import World, questions_of
+from orienteer.errors import MissingExtraError, OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.agents.seq2seq.stream import Pair, StreamConfig
+    from orienteer.agents.seq2seq.train import Judgement, Progress, TrainConfig
+
+out = Console(highlight=False)
+
+Sessions = Annotated[list[Path], typer.Option(help="files that `orienteer rocchio` wrote; may be repeated")]
+Questions = Annotated[list[Path], typer.Option(help="the questions of the sessions; may be repeated")]
+IndexOf = Annotated[Path, typer.Option(help="the index that the sessions were searched in")]
+ReaderOf = Annotated[Path | None, typer.Option(help="folder of the sessions' reader; none: the shipped one")]
+CacheOf = Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")]
+Base = Annotated[
+    str | None, typer.Option(help="small (from scratch), a T5, a BERT or a reader: folder, hub name, `shipped` reader")
+]
+PresetName = Annotated[str, typer.Option(help="small, or paper: every value of its table; options go before it")]
+Dev = Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")]
+DevLimit = Annotated[int, typer.Option(help="how many of them", min=1)]
+Minutes = Annotated[float, typer.Option(help="of training in all, kills included")]
+Steps = Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")]
+JudgeMinutes = Annotated[float, typer.Option(help="between two judgements on --dev")]
+Patience = Annotated[int, typer.Option(help="judgements without a new best one, then stop; 0: never")]
+Rate = Annotated[float | None, typer.Option(help="AdaFactor's learning rate, relative to each matrix's own size")]
+Decay = Annotated[float | None, typer.Option(help="last part of training in which the rate falls; 0: constant")]
+BatchTokens = Annotated[int | None, typer.Option(help="tokens of a batch", min=512)]
+Dropout = Annotated[float | None, typer.Option(min=0.0, max=0.9)]
+DecoderLayers = Annotated[int, typer.Option(help="of a new decoder, where the base is a BERT or a reader", min=1)]
+FreezeWords = Annotated[bool, typer.Option(help="word vectors stay as they are")]
+Pretrain = Annotated[float, typer.Option(help="minutes of span corruption on the index's passages first")]
+PretrainSteps = Annotated[int, typer.Option(help="instead of --pretrain")]
+Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
+
+
+def train_t5(
+    sessions: Sessions,
+    questions: Questions,
+    index: IndexOf,
+    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, examples and the agent")],
+    grammar: Annotated[
+        str, typer.Option(help="G0 to G4, several with commas, or all: whose sessions it learns")
+    ] = "all",
+    plays: Annotated[str | None, typer.Option(help="the grammar that the bare name `t5` plays; G1 or the only")] = None,
+    base: Base = None,
+    preset: PresetName = "small",
+    pretrain: Pretrain = 0.0,
+    pretrain_steps: PretrainSteps = 0,
+    reader: ReaderOf = None,
+    cache: CacheOf = None,
+    dev: Dev = None,
+    dev_limit: DevLimit = 50,
+    snippet: Annotated[int | None, typer.Option(help="words of a passage that the agent sees", min=1)] = None,
+    minutes: Minutes = 0.0,
+    steps: Steps = 0,
+    judge_minutes: JudgeMinutes = 20.0,
+    patience: Patience = 0,
+    learning_rate: Rate = None,
+    decay: Decay = None,
+    tokens: BatchTokens = None,
+    dropout: Dropout = None,
+    decoder_layers: DecoderLayers = 2,
+    freeze_words: FreezeWords = False,
+    temperature: Annotated[
+        float, typer.Option(help="targets drawn among all improving ones by their gain; 0: only the best, as the paper")
+    ] = 0.0,
+    stops: Annotated[float, typer.Option(help="how much of the epochs see a Stop", min=0.0, max=1.0)] = 0.3,
+    seed: int = 0,
+    threads: Threads = 2,
+) -> None:
+    """Train a T5 agent; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train t5 --sessions sessions.jsonl --questions train.jsonl --index my-index --pretrain 120 --minutes 180
+    --out DIR
+    """
+    run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
+    from orienteer.agents.pointer.labels import grammars_of
+    from orienteer.agents.t5.examples import gather
+    from orienteer.agents.t5.judging import Judge
+    from orienteer.session import Environment, Settings
+
+    grammars = grammars_of(grammar)
+    [played] = grammars_of(plays or (grammars[0].name if len(grammars) == 1 else run.preset.layout.grammar))
+    layout = replace(run.preset.layout, grammar=played.name, snippet=snippet or run.preset.layout.snippet)
+    world = World(index, reader, cache, threads)
+    pairs = gather(out_dir / "examples", sessions, lambda: questions_of(questions), grammars, layout, world.open, stops)
+    refine = sum(pair.targets[0][1] > 0 for pair in pairs)
+    out.print(f"{len(pairs):,} examples, {refine:,} of them with a refinement")
+    judge = None
+    if dev is not None:
+        judged = questions_of([dev])[:dev_limit]
+        judge = Judge(Environment(*world.open(), Settings(snippet=layout.snippet)), judged, played, threads)
+    config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, temperature)
+    start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
+    run.train(pairs, start, config, stream, decoder_layers, judge)
+    out.print(f"{out_dir / 'int8'}: play it as t5={out_dir / 'int8'}")
+
+
+def train_answerer(
+    sessions: Sessions,
+    questions: Questions,
+    index: IndexOf,
+    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, examples and the answerer")],
+    grammar: Annotated[str, typer.Option(help="whose sessions it learns from")] = "G4",
+    base: Base = None,
+    preset: PresetName = "small",
+    pretrain: Pretrain = 0.0,
+    pretrain_steps: PretrainSteps = 0,
+    reader: ReaderOf = None,
+    cache: CacheOf = None,
+    dev: Dev = None,
+    dev_limit: DevLimit = 200,
+    dev_agent: Annotated[str, typer.Option(help="whose sessions on --dev it is judged on")] = "bm25+ps",
+    snippet: Annotated[int | None, typer.Option(help="words of a passage that it sees", min=1)] = None,
+    minutes: Minutes = 0.0,
+    steps: Steps = 0,
+    judge_minutes: JudgeMinutes = 20.0,
+    patience: Patience = 0,
+    learning_rate: Rate = None,
+    decay: Decay = None,
+    tokens: BatchTokens = None,
+    dropout: Dropout = None,
+    decoder_layers: DecoderLayers = 2,
+    freeze_words: FreezeWords = False,
+    earlier: Annotated[
+        float, typer.Option(help="how much of the epochs see a state before a session's last; 0: as the paper", max=1.0)
+    ] = 0.3,
+    seed: int = 0,
+    threads: Threads = 2,
+) -> None:
+    """Train an answer generator on the passages that Rocchio found; a killed run goes on.
+
+    orienteer train answerer --sessions sessions.jsonl --questions train.jsonl --index my-index --minutes 60 --out DIR
+    """
+    run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
+    from orienteer.agents.answerer.examples import gather
+    from orienteer.agents.answerer.judging import Judge, played_sessions
+    from orienteer.agents.answerer.rendering import Layout
+    from orienteer.agents.pointer.labels import grammars_of
+
+    [taught] = grammars_of(grammar)
+    layout = Layout() if snippet is None else Layout(snippet=snippet)
+    world = World(index, reader, cache, threads)
+    asked = questions_of(questions)
+    pairs = gather(out_dir / "examples", sessions, lambda: asked, taught, layout, world.open, earlier)
+    out.print(f"{len(pairs):,} examples")
+    judge = None
+    if dev is not None:
+        judge = Judge(played_sessions(*world.open(), dev_agent, questions_of([dev])[:dev_limit]), threads)
+    config, stream = run.configs("answerer", layout, judge_minutes, patience, freeze_words, 0.0)
+    start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
+    run.train(pairs, start, config, stream, decoder_layers, judge)
+    out.print(f"{out_dir / 'int8'}: evaluate with --answerer {out_dir / 'int8'}")
+
+
+class _Run:
+    """What the two commands do alike: a preset with options before it, pretraining, training, int8."""
+
+    def __init__(
+        self, base: str | None, preset: str, out_dir: Path, learning_rate: float | None, decay: float | None,
+        tokens: int | None, dropout: float | None, minutes: float, steps: int, seed: int, threads: int,
+    ) -> None:  # fmt: skip
+        try:
+            import torch  # noqa: F401
+            import transformers  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError(error.name or "torch", "train") from None
+        from orienteer.agents.t5.presets import PRESETS
+
+        if preset not in PRESETS:
+            raise OrienteerError(f"no preset is called {preset!r}; expected {' or '.join(PRESETS)}")
+        given: dict[str, Any] = {
+            "base": base,
+            "learning_rate": learning_rate,
+            "decay": decay,
+            "tokens": tokens,
+            "dropout": dropout,
+        }
+        self.preset = replace(PRESETS[preset], **{name: value for name, value in given.items() if value is not None})
+        self.out, self.minutes, self.steps, self.seed, self.threads = out_dir, minutes, steps, seed, threads
+        if not minutes and not steps:
+            self.steps = self.preset.steps
+
+    def configs(
+        self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool, temperature: float
+    ) -> tuple[TrainConfig, StreamConfig]:
+        from orienteer.agents.seq2seq.stream import StreamConfig
+        from orienteer.agents.seq2seq.train import TrainConfig
+
+        preset = self.preset
+        stream = StreamConfig(
+            layout.max_source, layout.max_target, preset.tokens, temperature=temperature, seed=self.seed
+        )
+        config = TrainConfig(
+            self.out / "trained", purpose, layout.as_dict(), self.steps, self.minutes, preset.learning_rate,
+            preset.decay, preset.dropout, threads=self.threads, freeze_words=freeze_words,
+            judge_minutes=judge_minutes, patience=patience, seed=self.seed,
+            notes={"base": Path(preset.base).name, "tokens": preset.tokens, "temperature": temperature},
+        )  # fmt: skip
+        return config, stream
+
+    def pretrained(self, config: TrainConfig, index: Path, minutes: float, steps: int, decoder_layers: int) -> str:
+        """The base to train from: taught by span corruption first where that is wanted."""
+        if not minutes and not steps:
+            return self.preset.base
+        from orienteer.agents.seq2seq.codec import Codec
+        from orienteer.agents.seq2seq.corruption import CorruptionConfig, corrupted_batches
+        from orienteer.agents.seq2seq.model import load
+        from orienteer.agents.seq2seq.stream import Place, Tokens
+        from orienteer.agents.seq2seq.train import train
+        from orienteer.engine import open_index
+
+        passages = open_index(index, threads=1)
+        model, tokenizer = load(self.preset.base, self.preset.dropout, decoder_layers=decoder_layers)
+        codec = Codec(tokenizer, model.shape)
+        how = CorruptionConfig(rows=max(1, self.preset.tokens // 160), seed=self.seed)
+
+        def text(number: int) -> str:
+            return passages.index.passage(number).contents
+
+        def stream(place: Place) -> Iterator[tuple[Place, list[Tokens]]]:
+            return corrupted_batches(text, len(passages), codec, model.shape.end, how, place)
+
+        _, held = next(corrupted_batches(text, len(passages), codec, model.shape.end, replace(how, seed=how.seed + 1)))
+        # T5's own rate for the first ten thousand steps of its pretraining.
+        config = replace(
+            config, out=self.out / "pretrained", steps=steps, minutes=minutes, learning_rate=1e-2, decay=0.1,
+            freeze_words=False, patience=0,
+        )  # fmt: skip
+        train(model, tokenizer, stream, held, config, show=_show)
+        return str(config.out)
+
+    def train(
+        self, pairs: list[Pair], base: str, config: TrainConfig, how: StreamConfig, decoder_layers: int,
+        judge: Judgement | None,
+    ) -> None:  # fmt: skip
+        from orienteer.agents.seq2seq.codec import Codec
+        from orienteer.agents.seq2seq.folder import to_int8
+        from orienteer.agents.seq2seq.model import load
+        from orienteer.agents.seq2seq.stream import batches, first_targets, hold_out
+        from orienteer.agents.seq2seq.train import train
+
+        model, tokenizer = load(base, self.preset.dropout, decoder_layers=decoder_layers)
+        codec = Codec(tokenizer, model.shape)
+        learned, held = hold_out(pairs)
+        train(
+            model, tokenizer, lambda place: batches(learned, codec, how, place), first_targets(held[:500], codec, how),
+            config, judge, _show,
+        )  # fmt: skip
+        to_int8(config.out, self.out / "int8")
+
+
+def _show(progress: Progress) -> None:
+    shown = "  ".join(f"dev {name} {value:.3f}" for name, value in progress.dev.items())
+    out.print(
+        f"step {progress.step}  {progress.part_done:.1%}  loss {progress.loss:.3f}  {shown}  "
+        f"{progress.tokens_per_second:,.0f} tokens/s"
+    )

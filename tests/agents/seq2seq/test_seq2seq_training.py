@@ -1,0 +1,243 @@
+"""Training: the network is transformers' own, it learns, it resumes to the same weights, its folder plays."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs the extra [train]")
+transformers = pytest.importorskip("transformers", reason="training needs the extra [train]")
+
+from tiny_seq2seq import seq2seq_tokenizer, tiny_shape  # noqa: E402
+
+from orienteer.agents.seq2seq.codec import Codec  # noqa: E402
+from orienteer.agents.seq2seq.corruption import CorruptionConfig, corrupted, corrupted_batches, marks_of  # noqa: E402
+from orienteer.agents.seq2seq.ct2_encoder import TextEncoder  # noqa: E402
+from orienteer.agents.seq2seq.decoder import Decoder, Hypotheses  # noqa: E402
+from orienteer.agents.seq2seq.folder import load_folder, to_int8  # noqa: E402
+from orienteer.agents.seq2seq.model import Row, Seq2Seq, from_files, load, scratch  # noqa: E402
+from orienteer.agents.seq2seq.stream import Pair, Place, StreamConfig, batches, first_targets, hold_out  # noqa: E402
+from orienteer.agents.seq2seq.train import Progress, TrainConfig, rate, train  # noqa: E402
+from orienteer.agents.seq2seq.writer import Writer  # noqa: E402
+from orienteer.reader.errors import TrainingError  # noqa: E402
+
+
+@pytest.fixture(params=["t5", "t5 gated", "bert"])
+def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A tiny T5 or BERT as `save_pretrained` writes it."""
+    import tiny
+
+    tokenizer = seq2seq_tokenizer()
+    size = tokenizer.get_vocab_size()
+    torch.manual_seed(1)
+    if request.param == "bert":
+        told = {**tiny.CONFIG, "vocab_size": size, "max_position_embeddings": 512}
+        transformers.BertModel(transformers.BertConfig(**told)).save_pretrained(tmp_path)
+    else:
+        gated = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False} if "gated" in request.param else {}
+        config = transformers.T5Config(
+            vocab_size=size + 4, d_model=32, d_kv=12, d_ff=48, num_layers=2, num_decoder_layers=3, num_heads=2,
+            decoder_start_token_id=0, eos_token_id=tokenizer.token_to_id("[SEP]"), **gated,
+        )  # fmt: skip
+        transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+def test_the_loss_is_that_of_transformers(base: Path) -> None:
+    if "bert" in (base / "config.json").read_text():
+        pytest.skip("transformers has no such pair")
+    model, tokenizer = load(str(base))
+    theirs = transformers.T5ForConditionalGeneration.from_pretrained(base).eval()
+    codec = Codec(tokenizer, model.shape)
+    sources = codec.sources(["who lit the first lamp on the reef", "lamp"], 32)
+    targets = codec.targets(["contents must contain : ' reef ' .", "stop ."], 16)
+    found = model.eval()([Row(*each) for each in zip(sources, targets, strict=True)]).item()
+    wanted = 0.0
+    for source, target in zip(sources, targets, strict=True):
+        wanted += theirs(torch.tensor([source]), labels=torch.tensor([target])).loss.item() * len(target)
+    assert found == pytest.approx(wanted, rel=1e-4)
+
+
+def test_playing_computes_what_training_computed(base: Path) -> None:
+    model, tokenizer = load(str(base))
+    model.eval()
+    codec = Codec(tokenizer, model.shape)
+    [source] = codec.sources(["who lit the first lamp on the reef " * 3], 64)
+    [target] = codec.targets(["contents must contain : ' reef ' ."], 32)
+    loss = model([Row(source, target)]).item()
+    encoder = TextEncoder(model.shape, model.tensors(), codec.vocabulary, "float32", 1)
+    tensors = model.tensors()
+    words = tensors["encoder.embeddings.word_embeddings.weight" if model.shape.bert else "shared.weight"]
+    decoder = Decoder(model.shape, tensors, words, 32)
+    memory, so_far = decoder.remember(encoder(source)), Hypotheses(model.shape, 32)
+    total = 0.0
+    for before, token in zip([model.shape.start, *target], target, strict=False):
+        total -= float(decoder.log_probabilities(decoder.step(memory, so_far, np.array([before])))[0, token])
+    assert total == pytest.approx(loss, rel=1e-4)
+
+
+def test_a_folder_reads_back_to_the_same_model(base: Path, tmp_path: Path) -> None:
+    model, tokenizer = load(str(base))
+    config = TrainConfig(tmp_path / "out", steps=1, threads=1)
+    train(
+        model, tokenizer, lambda place: batches(copying(20), Codec(tokenizer, model.shape), STREAM, place), [], config
+    )
+    again, _ = load(str(tmp_path / "out"))
+    state = model.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in again.state_dict().items())
+    assert str(tmp_path) not in (tmp_path / "out" / "config.json").read_text()
+
+
+STREAM = StreamConfig(max_source=24, max_target=8, tokens=256, pool=32)
+WORDS = "lamp tower reef keeper storm ship stone oil".split()
+
+
+def copying(count: int) -> list[Pair]:
+    """The word after `keeper` is to be written."""
+    draw = random.Random(0)
+    found = []
+    for number in range(count):
+        others = draw.sample([word for word in WORDS if word != "keeper"], 3)
+        text = f"{others[0]} keeper {others[1]} {others[2]}"
+        found.append(Pair(number, text.encode(), ((others[1], 1.0),)))
+    return found
+
+
+def fresh(dropout: float = 0.0) -> tuple[Seq2Seq, Any, Codec]:
+    torch.manual_seed(3)
+    tokenizer = seq2seq_tokenizer()
+    model = scratch(tokenizer, layers=1, width=32, heads=2, dropout=dropout)
+    return model, tokenizer, Codec(tokenizer, model.shape)
+
+
+def run(out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, **changes: Any) -> Seq2Seq:
+    model, tokenizer, codec = fresh(dropout)
+    learned, held = hold_out(pairs)
+    config = TrainConfig(out, steps=steps, learning_rate=2e-2, dropout=dropout, part_tokens=64, threads=1)
+    show = changes.pop("show", lambda progress: None)
+    judge = changes.pop("judge", None)
+    return train(
+        model, tokenizer, lambda place: batches(learned, codec, STREAM, place), first_targets(held, codec, STREAM),
+        replace(config, **changes), judge, show,
+    )  # fmt: skip
+
+
+def test_it_learns_to_copy_a_word_and_its_int8_folder_writes_it(tmp_path: Path) -> None:
+    shown: list[Progress] = []
+    run(tmp_path / "out", copying(400), 220, show=shown.append, judge_steps=110, decay=0.5)
+    assert shown[-1].dev["loss"] < 0.2 < shown[0].dev["loss"] + 0.2
+    to_int8(tmp_path / "out", tmp_path / "int8")
+    writer = Writer(load_folder(tmp_path / "int8"), 24, 8, threads=1)
+    found = writer.write(["reef keeper storm oil", "lamp keeper ship stone"], [None, None])
+    assert [writer.codec.text(each[0].tokens) for each in found] == ["storm", "ship"]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_killed_training_comes_to_the_same_weights(tmp_path: Path, dropout: float) -> None:
+    whole = run(tmp_path / "whole", copying(60), 12, dropout)
+    run(tmp_path / "killed", copying(60), 5, dropout)
+    resumed = run(tmp_path / "killed", copying(60), 12, dropout)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_two_threads_come_to_the_weights_of_one(tmp_path: Path) -> None:
+    one, two = (run(tmp_path / str(n), copying(60), 4, threads=n) for n in (1, 2))
+    assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+def test_training_stops_where_judgements_get_no_better(tmp_path: Path) -> None:
+    rewards = iter([1.0, 3.0, 2.0, 3.0, 9.0])
+    model = run(
+        tmp_path, copying(60), 50, judge=lambda files: {"reward": next(rewards)}, judge_steps=2, patience=2
+    )  # fmt: skip
+    told = load_folder(tmp_path).told
+    assert told["step"] == 4  # that of the second judgement, the first of the best
+    assert told["measures"]["reward"] == 3.0
+    assert next(rewards) == 9.0
+    best = from_files(load_folder(tmp_path / "best"))
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in best.state_dict().items())
+
+
+def test_nothing_to_say_when_to_stop_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="steps or minutes"):
+        run(tmp_path, copying(4), 0)
+
+
+def test_the_rate_is_constant_and_then_falls() -> None:
+    assert [rate(done, 0.0) for done in (0.0, 0.9)] == [1.0, 1.0]
+    assert [rate(done, 0.5) for done in (0.2, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
+
+
+def test_a_stream_goes_on_from_any_place() -> None:
+    _, _, codec = fresh()
+    pairs = [replace(pair, rate=0.5) if i % 3 else pair for i, pair in enumerate(copying(100))]
+    whole = list(islice(batches(pairs, codec, STREAM), 60))
+    assert whole[-1][0].epoch > 1
+    for at in (0, 7, 33):
+        assert list(islice(batches(pairs, codec, STREAM, whole[at][0]), 5)) == whole[at + 1 : at + 6]
+    for _, rows in whole:
+        assert len(rows) * max(len(source) for source, _ in rows) <= STREAM.tokens
+
+
+def test_targets_are_drawn_by_worth_or_the_best_is_taken() -> None:
+    _, _, codec = fresh()
+    pair = Pair(1, b"lamp", (("tower", 1.0), ("reef", 0.9), ("ship", 0.0)))
+
+    def drawn(temperature: float) -> set[tuple[int, ...]]:
+        stream = batches([pair] * 8, codec, replace(STREAM, temperature=temperature))
+        return {tuple(target) for _, rows in islice(stream, 30) for _, target in rows}
+
+    assert len(drawn(0.0)) == 1
+    assert len(drawn(0.05)) == 2
+
+
+def test_no_examples_is_an_error() -> None:
+    _, _, codec = fresh()
+    with pytest.raises(TrainingError, match="no examples"):
+        next(batches([], codec, STREAM))
+
+
+def test_span_corruption_takes_spans_out_and_writes_them_after_their_marks() -> None:
+    _, tokenizer, codec = fresh()
+    marks = marks_of(codec)
+    end = tokenizer.token_to_id("[SEP]")
+    for size in (4, 5, 17, 160):
+        ids = list(range(1000, 1000 + size))
+        for seed in range(20):
+            source, target = corrupted(ids, marks, end, CorruptionConfig(), random.Random(seed))
+            assert source[-1] == target[-1] == end
+            spans: dict[int, list[int]] = {}
+            for token in target[:-1]:
+                if token in marks:
+                    spans[token] = []
+                else:
+                    spans[list(spans)[-1]].append(token)
+            rebuilt: list[int] = []
+            for token in source[:-1]:
+                rebuilt += spans.pop(token) if token in marks else [token]
+            assert rebuilt == ids
+            assert list(spans.values()) == [[]]  # the mark that ends the last span
+            taken = size - sum(token not in marks for token in source[:-1])
+            assert taken == max(1, round(0.15 * size))
+
+
+def test_corrupted_batches_go_on_from_any_place() -> None:
+    _, tokenizer, codec = fresh()
+    texts = [" ".join(random.Random(n).choices(WORDS, k=30)) for n in range(40)]
+
+    def stream(place: Place | None = None) -> Iterator[Any]:
+        how = CorruptionConfig(length=20, rows=6)
+        return corrupted_batches(texts.__getitem__, len(texts), codec, tokenizer.token_to_id("[SEP]"), how, place)
+
+    whole = list(islice(stream(), 8))
+    assert list(islice(stream(whole[2][0]), 3)) == whole[3:6]
+    assert tiny_shape().vocabulary > max(token for _, rows in whole for source, _ in rows for token in source)

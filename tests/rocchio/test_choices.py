@@ -1,0 +1,67 @@
+"""What Algorithm 1 would do in a state, whoever reached it."""
+
+from __future__ import annotations
+
+import pytest
+from generated_world import ASKED
+from hash_reader import HashReader
+from small_world import Wanderer
+
+from orienteer.engine import EmbeddedEngine
+from orienteer.query import G2, G4, GRAMMARS
+from orienteer.rocchio import Plan, Variant, rocchio_sessions
+from orienteer.rocchio.lockstep import Choice, Lockstep
+from orienteer.session import Environment, Settings
+
+SETTINGS = Settings(steps=4, snippet=30)
+PLAN = Plan(n=30, m=10, settings=SETTINGS, others=6)
+READER = HashReader(ASKED)
+
+
+@pytest.mark.parametrize("name", list(GRAMMARS))
+def test_at_a_sessions_start_it_is_the_sessions_first_step(name: str, engine: EmbeddedEngine) -> None:
+    variant = Variant(GRAMMARS[name])
+    searched = rocchio_sessions(engine, READER, ASKED, [variant], PLAN)
+    opened = Environment(engine, READER, SETTINGS).open(ASKED)
+    choices = Lockstep(engine, READER, [variant], PLAN).choose(opened)
+    for [session], choice in zip(searched, choices, strict=True):
+        if session.ended not in ("best", "steps"):
+            assert choice is None
+        elif not session.steps:
+            assert choice == Choice(None)
+        else:
+            first = session.steps[0]
+            assert choice is not None
+            assert choice.chosen == (first.refinement, pytest.approx(first.state.score.total))
+            assert choice.others == first.others
+
+
+def test_along_a_session_it_is_the_sessions_next_step(engine: EmbeddedEngine) -> None:
+    environment = Environment(engine, READER, SETTINGS)
+    rocchio = Lockstep(engine, READER, [Variant(G4)], PLAN)
+    questions = ASKED[:8]
+    for question, [session] in zip(questions, rocchio.play(questions), strict=True):
+        [played] = environment.open([question])
+        for step in session.steps:
+            [choice] = rocchio.choose([played])
+            assert choice is not None
+            assert choice.chosen is not None
+            assert choice.chosen[0] == step.refinement
+            [played] = environment.take([played], [step.refinement])
+        if session.ended == "best":
+            assert rocchio.choose([played]) == [Choice(None)]
+
+
+def test_in_states_that_another_agent_reached_the_scores_are_those_that_follow(engine: EmbeddedEngine) -> None:
+    environment = Environment(engine, READER, SETTINGS)
+    sessions = environment.open(ASKED[:8])
+    sessions = environment.take(sessions, Wanderer().act(environment.observe(sessions)))
+    going = [session for session in sessions if not session.ended]
+    chosen = 0
+    for session, choice in zip(going, Lockstep(engine, READER, [Variant(G2)], PLAN).choose(going), strict=True):
+        for refinement, score in (choice.chosen, *choice.others) if choice and choice.chosen else ():
+            [after] = environment.take([session], [refinement])
+            assert after.score is not None
+            assert after.score.total == pytest.approx(score)
+            chosen += 1
+    assert chosen > 10
