@@ -35,7 +35,6 @@ test-all: $(EXTRAS)  ## all tests, with Lucene (LUCENE_JAR=…) and tantivy
 
 # Needs Docker, and is no part of test-all: it downloads and starts real services.
 test-opensearch: $(EXTRAS)  ## the tests of OpenSearch and Elasticsearch against real ones in Docker
-	$(PIP) -e '.[opensearch]'
 	docker compose -f docker/compose.opensearch.yml up -d --wait
 	ORIENTEER_TEST_SERVICES='http://localhost:9200 http://localhost:9202 http://localhost:9201' \
 	    $(BIN)/python -m pytest tests/engine/opensearch/test_opensearch_server.py $(PYTEST_ARGS); \

@@ -18,14 +18,13 @@ from statistics import mean
 from time import perf_counter, process_time
 from typing import Any
 
-from pointer import StandIn
-
 from orienteer.agents.seq2seq.folder import load_folder
 from orienteer.agents.t5.agent import T5Agent
 from orienteer.data import read_questions
 from orienteer.engine import open_index
 from orienteer.query import GRAMMARS
 from orienteer.session import Action, Environment, Observation, Settings, run_sessions
+from pointer import StandIn
 
 
 class Measured:

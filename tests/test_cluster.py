@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,29 @@ def test_an_error_inside_the_work_comes_out_with_its_message(
         list(run_chunks(Wrong(tmp_path), [chunk, chunk], workers=2))
 
 
+class Newest(Sequence[int]):
+    """Twenty chunks; what a chunk holds is settled when a worker takes it."""
+
+    value = 0
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.value
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_chunk_is_made_when_a_worker_takes_it(tmp_path: Path, workers: int) -> None:
+    chunks = Newest()
+    results = []
+    for _, result in run_chunks(Squares(tmp_path), chunks, workers=workers):
+        results.append(result)
+        chunks.value += 1
+    assert len(results) == 20
+    assert results[-1] > 100, "later chunks hold what earlier results led to"
+
+
 def test_no_chunks_need_no_workers(tmp_path: Path) -> None:
     assert list(run_chunks(Squares(tmp_path), [], workers=3)) == []
     assert workers_of(tmp_path) == 0
@@ -151,6 +174,21 @@ def test_ray_that_is_not_installed_is_answered_with_the_line_that_installs_it(
         list(run_chunks(Squares(tmp_path), [1], workers=1, ray="local"))
 
 
+def test_a_ray_cluster_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ray:
+        @staticmethod
+        def is_initialized() -> bool:
+            return False
+
+        @staticmethod
+        def init(**options: Any) -> None:
+            raise Exception("timed out\nduring startup")
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="no Ray cluster at 'head:6379': timed out during startup; start one"):
+        list(run_chunks(Squares(tmp_path), [1], workers=1, ray="head:6379"))
+
+
 @pytest.mark.slow
 def test_a_ray_cluster_gives_the_same_results(two_nodes: Any, tmp_path: Path) -> None:
     results = in_order(run_chunks(Squares(tmp_path, 0.02), range(40), workers=0, ray="auto"))
@@ -171,7 +209,7 @@ def test_an_error_on_ray_comes_out_with_its_message(two_nodes: Any, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_node_that_goes_half_way_loses_nothing(two_nodes: Any, tmp_path: Path) -> None:
-    node = two_nodes.add_node(num_cpus=1)
+    node = two_nodes.add_node(num_cpus=1, node_ip_address="127.0.0.1")
     results = run_chunks(Squares(tmp_path, 0.3), range(30), workers=3, ray="auto")
     found = dict([next(results), next(results), next(results), next(results)])
     two_nodes.remove_node(node)
@@ -247,7 +285,7 @@ class Leaving:
 
     def __init__(self, cluster: Any, after: int) -> None:
         self._cluster, self._after = cluster, after
-        self._node = cluster.add_node(num_cpus=1)
+        self._node = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
         self.gone = False
 
     def __call__(self, progress: Any) -> None:

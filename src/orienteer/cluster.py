@@ -42,6 +42,8 @@ def run_chunks(
 ) -> Iterator[tuple[int, Result]]:
     """(number, result) of every chunk, each as soon as it is done; `in_order` brings them into their order.
 
+    A chunk is looked at when a worker takes it: a Sequence of one's own may make it then, from the newest weights, say.
+
     workers   processes, on Ray actors; 0: one for every processor. One, and no Ray: the work is done in this process
     ray       address of a Ray cluster, "local" to start one on this machine, None for processes
     """
@@ -70,8 +72,8 @@ def in_order(results: Iterable[tuple[int, Result]]) -> Iterator[Result]:
 
 def _run_here(make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk]) -> Iterator[tuple[int, Result]]:
     work = make_work()
-    for number, chunk in enumerate(chunks):
-        yield number, work(chunk)
+    for number in range(len(chunks)):
+        yield number, work(chunks[number])
 
 
 class _Queue:
@@ -293,6 +295,7 @@ def connect_ray(address: str) -> Any:
     if not ray.is_initialized():
         try:
             ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-            raise ClusterError(f"no Ray cluster at {address!r}: {error}; start one with `ray start`") from None
+        except Exception as error:  # Ray has no class of its own for this
+            reason = " ".join(str(error).split())
+            raise ClusterError(f"no Ray cluster at {address!r}: {reason}; start one with `ray start`") from None
     return ray

@@ -322,7 +322,7 @@ def test_shards_in_actors_of_two_nodes_give_the_same_and_survive_their_death_and
 
     from orienteer.engine.sharded_ray import RayFleet
 
-    node = two_nodes.add_node(num_cpus=1)
+    node = two_nodes.add_node(num_cpus=1, node_ip_address="127.0.0.1")
     fleet = RayFleet(write(bundled_passages(), [300, 500, 700], tmp_path), ray)
     engine = ShardedEngine(fleet)
     engine.check_ids()

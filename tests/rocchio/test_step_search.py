@@ -160,6 +160,16 @@ def test_a_read_budget_bounds_the_reading_of_every_step(budget: int) -> None:
         assert all(after > before for before, after in pairwise(totals))
 
 
+def test_a_session_that_the_budget_ended_does_not_pass_for_the_best() -> None:
+    questions = ASKED[:20]
+    capped = searched(HashReader(questions), questions, Variant(G4), Plan(read_budget=2))
+    free = searched(HashReader(questions), questions, Variant(G4), Plan())
+    assert {session.ended for session in free} == {"best"}
+    assert {session.ended for session in capped} >= {"budget"}
+    for session, whole in zip(capped, free, strict=True):
+        assert session.ended != "best" or session.steps or not whole.steps
+
+
 def test_a_budget_that_is_never_reached_changes_nothing() -> None:
     questions = ASKED[:10]
     free = searched(HashReader(questions), questions, Variant(G4), Plan())

@@ -52,7 +52,7 @@ class TreeSearcher:
         first, *others = (Refinement("+", "contents", term.text) for term in terms)
         below = tuple(TreeNode(str(each), 3, 0.5, 0.1) for each in others[:2])
         children = (
-            TreeNode(str(first), 31, 0.625, 0.4, below),
+            TreeNode(str(first), 31, 0.625, 0.4, below, taken=True),
             *(TreeNode(str(each), int(n == 0), 0.25, 0.01) for n, each in enumerate(others)),
         )
         return first, tree_notes(TreeNode("the query", 32, 0.6, None, children))

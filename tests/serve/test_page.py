@@ -315,13 +315,13 @@ def test_the_search_tree_behind_a_step_is_shown_and_walked_by_keys(
     summary.focus()
     shown.keyboard.press("Enter")
     items = shown.locator(".tree [role=treeitem]:visible")
-    assert items.count() == 2  # those that were visited; one of them has children, folded
+    assert items.count() == 4  # those that were visited; the one taken is unfolded
     assert "31 visits · value 0.63 · prior 0.40" in items.first.inner_text()
     assert shown.locator(".tree .taken").count() == 1
     shown.keyboard.press("Tab")
     for key, number, at in (
-        ("ArrowRight", 4, 0), ("ArrowRight", 4, 1), ("ArrowDown", 4, 2), ("End", 4, 3), ("Home", 4, 0),
-        ("ArrowDown", 4, 1), ("ArrowLeft", 4, 0), ("ArrowLeft", 2, 0), ("Enter", 4, 0),
+        ("ArrowLeft", 2, 0), ("ArrowRight", 4, 0), ("ArrowRight", 4, 1), ("ArrowDown", 4, 2), ("End", 4, 3),
+        ("Home", 4, 0), ("ArrowDown", 4, 1), ("ArrowLeft", 4, 0), ("ArrowLeft", 2, 0), ("Enter", 4, 0), (" ", 2, 0),
     ):  # fmt: skip
         shown.keyboard.press(key)
         assert items.count() == number, key

@@ -291,7 +291,7 @@ def test_the_tree_of_an_agent_is_kept_with_the_step_and_shown_in_part(
     assert step["notes"] is None
     assert (step["tree"]["visits"], step["tree"]["value"], step["tree"]["prior"]) == (32, 0.6, None)
     first, _ = step["tree"]["children"]
-    assert (first["label"], first["visits"]) == (step["action"], 31)
+    assert (first["label"], first["visits"], first["taken"]) == (step["action"], 31, True)
     assert [child["visits"] for child in first["children"]] == [3, 3]
     shared = client.get(f"/api/sessions/{session['id']}/file").json()
     whole = shared["steps"][1]["notes"]["tree"]["children"]

@@ -16,9 +16,15 @@ from orienteer.session.notes import DEEPEST, NotesError, TellingAgent, TreeNode,
 
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 trees = st.recursive(
-    st.builds(TreeNode, st.text(), st.integers(0, 1000), numbers, numbers),
-    lambda children: st.builds(
-        TreeNode, st.text(), st.integers(0, 1000), numbers, numbers, st.lists(children, max_size=4).map(tuple)
+    st.builds(TreeNode, st.text(), st.integers(0, 1000), numbers, numbers, taken=st.booleans()),
+    lambda below: st.builds(
+        TreeNode,
+        st.text(),
+        st.integers(0, 1000),
+        numbers,
+        numbers,
+        st.lists(below, max_size=4).map(tuple),
+        st.booleans(),
     ),
     max_leaves=12,
 )

@@ -115,7 +115,8 @@ class Lockstep:
     def choose(self, sessions: Sequence[Session]) -> list[Choice | None]:
         """The first variant's choice in states that anybody may have reached, each depending on its state alone.
 
-        None where there is nothing to search: no answer is known, no passage holds one, or the session found none.
+        None where there is nothing to say: no answer is known, no passage holds one, the session found none, or the
+        read budget ran out before anything better was found.
         """
         variant, environment = self._variants[0], self._environments[0]
         searches = [
@@ -270,7 +271,7 @@ class Lockstep:
             winner = search.step.winner()
             search.read += search.step.read
             if winner is None:
-                search.end("best")
+                search.end("budget" if search.step.capped else "best")
             else:
                 chosen.append((search, winner))
         for environment in self._environments:
@@ -305,7 +306,7 @@ def _choice(search: _Search, others: int) -> Choice | None:
         return Choice(None) if search.ended == "best" else None
     winner = search.step.winner()
     if winner is None:
-        return Choice(None)
+        return None if search.step.capped else Choice(None)
     [chosen] = _scores(search, [winner])
     return Choice(chosen, _scores(search, search.step.runners_up(others)))
 

@@ -26,10 +26,11 @@ VERSION = 1
 _DECIMALS = 6  # of the scores of candidates not chosen
 _COMPACT_DECIMALS = 10  # of a state's scores in the compact form: the least gain of a step still shows
 
-# best: no refinement raises the score; steps: the last step was taken. The others were not searched: no answer is
-# known; no answer holds an index term; no passage has an answer; the question finds nothing, or cannot be asked.
-Ended = Literal["best", "steps", "no answer", "no answer term", "answer nowhere", "no hits", "error"]
-SEARCHED: tuple[Ended, ...] = ("best", "steps")
+# best: no refinement raises the score; steps: the last step was taken; budget: nothing that the read budget allowed to
+# read raises it. The others were not searched: no answer is known; no answer holds an index term; no passage has an
+# answer; the question finds nothing, or cannot be asked.
+Ended = Literal["best", "steps", "budget", "no answer", "no answer term", "answer nowhere", "no hits", "error"]
+SEARCHED: tuple[Ended, ...] = ("best", "steps", "budget")
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,11 @@ class StepSearch:
         best = self._best()
         return None if best is None or self.bound[best] <= self._floor else best
 
+    @property
+    def capped(self) -> bool:
+        """Whether the budget ran out before the step was decided."""
+        return self._left <= 0 and self._promising().size > 0
+
     def runners_up(self, count: int) -> list[int]:
         """The best of the other candidates whose score is known, best first; the first of equals."""
         rows = np.flatnonzero(self.settled)

@@ -54,7 +54,10 @@ class ScoreView(View):
 
 
 class TreeView(View):
-    """A node of an agent's search tree, its most visited children first; `hidden` of them are not shown."""
+    """A node of an agent's search tree, its most visited children first; `hidden` of them are not shown.
+
+    `taken`: the agent went this way in the end.
+    """
 
     label: str
     visits: int
@@ -62,6 +65,7 @@ class TreeView(View):
     prior: float | None
     children: list[TreeView]
     hidden: int
+    taken: bool
 
 
 class StepView(View):
@@ -223,6 +227,7 @@ def tree_view(node: TreeNode, depth: int = 0) -> TreeView:
     return TreeView(
         label=node.label, visits=node.visits, value=node.value, prior=node.prior,
         children=[tree_view(child, depth + 1) for child in shown], hidden=len(node.children) - len(shown),
+        taken=node.taken,
     )  # fmt: skip
 
 

@@ -39,6 +39,10 @@ class TreeNode:
     value      its mean value, where it has one
     prior      the policy's share of it among its siblings, where it has one
     children   those worth telling: nodes that were never visited can be left out
+    taken      whether the agent went this way in the end
+
+    Where an action is made of several choices, each searched by itself, the tree of the second stands below the taken
+    node of the first, and so on.
     """
 
     label: str
@@ -46,6 +50,7 @@ class TreeNode:
     value: float | None = None
     prior: float | None = None
     children: tuple[TreeNode, ...] = ()
+    taken: bool = False
 
 
 @runtime_checkable
@@ -84,6 +89,8 @@ def _row(node: TreeNode) -> dict[str, Any]:
     for name in ("value", "prior"):
         if (number := getattr(node, name)) is not None:
             row[name] = float(number)
+    if node.taken:
+        row["taken"] = True
     if node.children:
         row["children"] = [_row(child) for child in node.children]
     return row
@@ -102,7 +109,8 @@ def _node(row: Any, depth: int) -> TreeNode:
     if not isinstance(children, list):
         raise NotesError(f"the node {label!r} has children of type {type(children).__name__}; expected a list")
     value, prior = (_number(label, name, row.get(name)) for name in ("value", "prior"))
-    return TreeNode(label, visits, value, prior, tuple(_node(child, depth + 1) for child in children))
+    below = tuple(_node(child, depth + 1) for child in children)
+    return TreeNode(label, visits, value, prior, below, row.get("taken") is True)
 
 
 def _number(label: str, name: str, value: Any) -> float | None:

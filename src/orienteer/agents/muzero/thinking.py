@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.config import Sizes
-from orienteer.agents.muzero.matrix import Floats, product, summing
+from orienteer.agents.muzero.matrix import Floats, powers, product, summing
 from orienteer.engine.kernels.compile import kernel
 
 _EPSILON = 1e-5
@@ -123,24 +123,47 @@ def forward(embeds: Floats, states: Floats, net: Thinking, out: Floats) -> None:
     normalise(gates, net.input_norm)
     product(np.ascontiguousarray(states[:, :units]), net.state.matrix, net.state.bias, own)
     normalise(own, net.state_norm)
-    cells = np.empty((rows, units), np.float32)
     for row in range(rows):
+        for k in range(4 * units):
+            gates[row, k] += own[row, k]
+        for k in range(units, 2 * units):
+            gates[row, k] += np.float32(1)  # to remember at first
+        for part in (0, 1, 3):
+            gate(gates[row, part * units : (part + 1) * units], net.relu_gates)
+        candidate(gates[row, 2 * units : 3 * units])
         for k in range(units):
-            i = gates[row, k] + own[row, k]
-            f = gates[row, units + k] + own[row, units + k] + np.float32(1)
-            c = gates[row, 2 * units + k] + own[row, 2 * units + k]
-            if net.relu_gates:
-                i, f = max(i, np.float32(0)), max(f, np.float32(0))
-            else:
-                i, f = 1 / (1 + np.exp(-i)), 1 / (1 + np.exp(-f))
-            cells[row, k] = f * states[row, units + k] + i * np.tanh(c)
+            out[row, units + k] = gates[row, units + k] * states[row, units + k] + gates[row, k] * gates[row, 2 * units + k]
+    cells = np.ascontiguousarray(out[:, units:])
     normalise(cells, net.cell_norm)
     for row in range(rows):
+        out[row, units:] = cells[row]
+        candidate(cells[row])
         for k in range(units):
-            o = gates[row, 3 * units + k] + own[row, 3 * units + k]
-            o = max(o, np.float32(0)) if net.relu_gates else 1 / (1 + np.exp(-o))
-            out[row, k] = o * np.tanh(cells[row, k])
-            out[row, units + k] = cells[row, k]
+            out[row, k] = gates[row, 3 * units + k] * cells[row, k]
+
+
+@summing
+def gate(x: Floats, relu: bool) -> None:
+    """The sigmoid of each, or what of it is above 0, in place."""
+    if relu:
+        for k in range(x.size):
+            x[k] = max(x[k], np.float32(0))
+        return
+    for k in range(x.size):
+        x[k] = -x[k]
+    powers(x)
+    for k in range(x.size):
+        x[k] = np.float32(1) / (np.float32(1) + x[k])
+
+
+@summing
+def candidate(x: Floats) -> None:
+    """The hyperbolic tangent of each, in place: 1 - 2 / (e^2x + 1)."""
+    for k in range(x.size):
+        x[k] = np.float32(2) * x[k]
+    powers(x)
+    for k in range(x.size):
+        x[k] = np.float32(1) - np.float32(2) / (x[k] + np.float32(1))
 
 
 @kernel

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from orienteer.agents.muzero.grammar import (
     CROSSED, FIELD, HAS_WORDS, MAY_STOP, NODE, OPERATOR, OPERATORS, STATE, WORD_ENDS, Ints, QueryGrammar, Tables,
 )  # fmt: skip
-from orienteer.agents.muzero.matrix import Floats, product, summing
+from orienteer.agents.muzero.matrix import Floats, powers, product, summing
 from orienteer.agents.muzero.moves import Rooms, advance, join, legal, most_actions
 from orienteer.agents.muzero.search.model import Expansion
 from orienteer.agents.muzero.thinking import Linear, Thinking, expected, forward, hidden, key_score, rule_scores
@@ -83,7 +83,7 @@ class _Shared(NamedTuple):
 
 
 class LearnedWorld:
-    """A `Model` for one search: states are kept here by (tree, node)."""
+    """A `Model` for one search: states are kept here by (tree, node); there is room for one node more than it makes."""
 
     def __init__(
         self, scenes: Sequence[Scene], vocabulary: Vocabulary, grammar: QueryGrammar, net: Thinking,
@@ -99,11 +99,11 @@ class LearnedWorld:
             vocabulary.keys, vocabulary.embeds, vocabulary.first, SLOT_TABLE,
         )  # fmt: skip
         batch = len(scenes)
-        self.latents = np.empty((batch, simulations + 1, scenes[0].latent.size), np.float32)
+        self.latents = np.empty((batch, simulations + 2, scenes[0].latent.size), np.float32)
         self.latents[:, 0] = [scene.latent for scene in scenes]
-        self.states = np.empty((batch, simulations + 1, STATE), np.int32)
+        self.states = np.empty((batch, simulations + 2, STATE), np.int32)
         self.states[:, 0] = [_moved(scene.state, start) for scene, start in zip(scenes, starts, strict=False)]
-        self.nodes = np.empty((batch, simulations + 1, children), np.int32)  # the trie node of each edge
+        self.nodes = np.empty((batch, simulations + 2, children), np.int32)  # the trie node of each edge
         self._children = children
         most = most_actions(grammar, rooms)
         self._actions, self._places, self._logits = (
@@ -278,30 +278,15 @@ def highest(x):  # type: ignore[no-untyped-def]
 
 @summing
 def shares(x: Floats) -> float:
-    """e to the power of each less the highest, in place, and their sum.
-
-    The power is that of a polynomial of degree six between two powers of two, right to a few units in the last place:
-    loops over the library's function are eight times slower.
-    """
+    """e to the power of each less the highest, in place, and their sum."""
     most = x[0]
     for k in range(x.size):
         most = max(most, x[k])
-    bits = np.empty(x.size, np.int32)
     for k in range(x.size):
-        power = max((x[k] - most) * np.float32(1.4426950408889634), np.float32(-126))
-        whole = np.int32(power - np.float32(0.5))  # nearest, for numbers below 0
-        rest = power - np.float32(whole)
-        y = np.float32(1.5403530e-4) * rest + np.float32(1.3333558e-3)
-        y = y * rest + np.float32(9.6181291e-3)
-        y = y * rest + np.float32(5.5504109e-2)
-        y = y * rest + np.float32(2.4022651e-1)
-        y = y * rest + np.float32(6.9314718e-1)
-        x[k] = y * rest + np.float32(1)
-        bits[k] = (whole + np.int32(127)) << np.int32(23)
-    scales = bits.view(np.float32)
+        x[k] -= most
+    powers(x)
     total = np.float32(0)
     for k in range(x.size):
-        x[k] *= scales[k]
         total += x[k]
     return total
 

@@ -60,10 +60,10 @@ def write(decoder: Decoder, memory: Memory, constraint: Constraint | None, width
         done += _ended(beams, logs[:, decoder.shape.end], constraint)
         going: list[tuple[int, _Beam]] = []
         for number, beam in _next(beams, logs, constraint, decoder.shape.end, width):
-            if constraint is not None and not constraint.allowed(beam.node):
-                done.append(Written(beam.tokens, beam.log_probability, constraint.ends(beam.node)))
-            else:
+            if constraint is None or constraint.allowed(beam.node):
                 going.append((number, beam))
+            elif (name := constraint.ends(beam.node)) is not None:  # a way that leads nowhere is given up
+                done.append(Written(beam.tokens, beam.log_probability, name))
         done = sorted(done, key=lambda each: -each.log_probability)[:width]
         # A longer target is never likelier than what it begins with.
         worst = done[-1].log_probability if len(done) == width else -np.inf

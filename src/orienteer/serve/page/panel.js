@@ -288,7 +288,7 @@ export class Panel {
     if (this.treeOf === step?.tree) return;
     this.treeOf = step?.tree;
     const open = Boolean(this.tree.querySelector("details")?.open);
-    this.tree.replaceChildren(...(step?.tree ? [treeView(step.tree, step.action, open)] : []));
+    this.tree.replaceChildren(...(step?.tree ? [treeView(step.tree, open)] : []));
   }
 
   cost() {

@@ -1,13 +1,13 @@
-// The search tree behind an agent's step: nodes with label, visits, value, prior, children. Walked by arrow keys.
+// The search tree behind an agent's step: nodes with label, visits, value, prior, children, taken. Walked by arrow keys.
 
 import { el, number, plural } from "./dom.js";
 
-/** `action` is what the agent did in the end: its node is marked. */
-export function treeView(root, action, open = false) {
+/** What the agent did in the end is marked and unfolded. */
+export function treeView(root, open = false) {
   const tree = el(
     "ul",
     { role: "tree", "aria-label": "Search tree" },
-    root.children.map((child) => item(child, root.visits, action, 1)),
+    root.children.map((child) => item(child, root.visits, 1)),
   );
   tree.querySelector("li")?.setAttribute("tabindex", "0");
   tree.addEventListener("keydown", (event) => walk(event, tree));
@@ -22,17 +22,17 @@ export function treeView(root, action, open = false) {
     { class: "tree", open },
     el("summary", null, `Search tree: ${plural(root.visits, "visit")}`, fact("value", root.value)),
     tree,
-    root.hidden ? el("p", { class: "none" }, `${root.hidden} more, less visited`) : null,
+    root.hidden ? el("p", { class: "none" }, `${root.hidden} more, visited less or never`) : null,
   );
 }
 
-function item(node, all, action, level) {
-  const taken = node.label === action;
+function item(node, all, level) {
+  const { taken } = node;
   return el(
     "li",
     {
       role: "treeitem", tabindex: "-1", class: taken ? "taken" : null, "aria-level": String(level),
-      "aria-expanded": node.children.length ? "false" : null, "aria-label": told(node, taken),
+      "aria-expanded": node.children.length ? String(taken) : null, "aria-label": told(node, taken),
     },
     el(
       "div",
@@ -41,13 +41,13 @@ function item(node, all, action, level) {
       el("span", { class: "tree-bar" }, el("span", { style: { width: `${Math.min(100, (100 * node.visits) / Math.max(1, all))}%` } })),
       el("span", { class: "tree-facts" }, facts(node), taken ? el("span", { class: "badge good" }, "taken") : null),
     ),
-    node.children.length ? el("ul", { role: "group" }, node.children.map((child) => item(child, all, action, level + 1))) : null,
+    node.children.length ? el("ul", { role: "group" }, node.children.map((child) => item(child, all, level + 1))) : null,
   );
 }
 
 const fact = (name, value) => (value === null ? "" : ` · ${name} ${number(value)}`);
 const facts = (node) =>
-  `${plural(node.visits, "visit")}${fact("value", node.value)}${fact("prior", node.prior)}${node.hidden ? ` · ${node.hidden} more below` : ""} `;
+  `${plural(node.visits, "visit")}${fact("value", node.value)}${fact("prior", node.prior)}${node.hidden ? ` · ${node.hidden} not shown` : ""} `;
 const told = (node, taken) => `${node.label}, ${facts(node).trim()}${taken ? ", taken" : ""}`;
 
 const isOpen = (node) => node.getAttribute("aria-expanded") === "true";

@@ -52,10 +52,14 @@ class Trees(NamedTuple):
 
 
 class Forest:
-    """Trees and the settings that they were grown with; `scores` [B, C] are what Gumbel's choice starts from."""
+    """Trees and the settings that they were grown with.
 
-    def __init__(self, trees: Trees, scores: Floats, settings: SearchSettings) -> None:
-        self.trees, self.scores, self.settings = trees, scores, settings
+    scores      [B, C]: what Gumbel's choice starts from
+    estimates   [B]: what the model says of each root before any search
+    """
+
+    def __init__(self, trees: Trees, scores: Floats, estimates: Floats, settings: SearchSettings) -> None:
+        self.trees, self.scores, self.estimates, self.settings = trees, scores, estimates, settings
 
     def __len__(self) -> int:
         return len(self.trees.size)
@@ -67,9 +71,13 @@ class Forest:
     def visits(self, tree: int) -> Ints:
         return self.trees.edge_visits[tree, 0, : self.trees.count[tree, 0]]
 
+    def priors(self, tree: int) -> NDArray[np.float32]:
+        return self.trees.prior[tree, 0, : self.trees.count[tree, 0]]
+
     def value(self, tree: int) -> float:
-        """The mean of all values met from the root on."""
-        return float(self.trees.total[tree, 0] / max(1, self.trees.visits[tree, 0]))
+        """The mean of all values met from the root on; the model's own where nothing was searched."""
+        visits = self.trees.visits[tree, 0]
+        return float(self.trees.total[tree, 0] / visits if visits else self.estimates[tree])
 
     def gumbel_outlooks(self, tree: int) -> Floats:
         """What Gumbel's choice goes by at the end: the score and the value of each child of the root."""
@@ -91,9 +99,9 @@ class Forest:
         return (settings.gumbel_visit + visits.max(initial=0)) * settings.gumbel_scale * shares
 
     def chosen(self, tree: int) -> int:
-        """The place of the child to take where nothing is left to chance."""
+        """The place of the child to take where nothing is left to chance; the likeliest where nothing was searched."""
         visits = self.visits(tree)
-        if not self.settings.gumbel:
+        if not self.settings.gumbel or not visits.any():
             return int(np.argmax(visits))
         outlooks = np.where(visits == visits.max(), self.gumbel_outlooks(tree), -np.inf)
         return int(np.argmax(outlooks))
@@ -107,10 +115,17 @@ class Forest:
 
 
 def search(
-    model: Model, settings: SearchSettings, noise: Sequence[RootNoise] | None = None
+    model: Model,
+    settings: SearchSettings,
+    noise: Sequence[RootNoise] | None = None,
+    roots: Expansion | None = None,
+    least: int = 1,
 ) -> Forest:
-    """Grows every tree by all simulations; a tree whose root allows nothing stays a root."""
-    found = model.roots()
+    """Grows every tree by all simulations; one whose root allows fewer than `least` actions stays a root.
+
+    `roots` are the model's, where the caller has asked for them already.
+    """
+    found = roots or model.roots()
     forest = _planted(found, settings, noise)
     trees, factors = forest.trees, settings.factors()
     batch = len(forest)
@@ -119,9 +134,9 @@ def search(
     ], np.int32).reshape(batch, -1)  # fmt: skip
     parents, places, leaves = (np.empty(batch, np.int32) for _ in range(3))
     everyone = np.arange(batch, dtype=np.int32)
-    growing = everyone[found.counts > 0]
+    growing = everyone[found.counts >= max(1, least)]
     by_parent = settings.unvisited == "parent"
-    nothing = _nothing(len(growing))
+    nothing = _nothing()
     for simulation in range(settings.simulations if len(growing) else 0):
         fresh = select(
             trees, growing, factors, settings.discount, by_parent, settings.gumbel, simulation, halving,
@@ -137,7 +152,7 @@ def search(
     return forest
 
 
-def _nothing(count: int) -> Expansion:
+def _nothing() -> Expansion:
     return Expansion(
         np.zeros(0), np.zeros(0), np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32), np.zeros(0, np.int32)
     )
@@ -156,7 +171,7 @@ def _planted(found: Expansion, settings: SearchSettings, noise: Sequence[RootNoi
         trees.prior[tree, 0, :count], trees.edge[tree, 0, :count] = mixed, order
         trees.action[tree, 0, :count] = found.actions[tree, :count][order]
         trees.node[tree, 0, :count], trees.edge_visits[tree, 0, :count] = NONE, 0
-    return Forest(trees, scores, settings)
+    return Forest(trees, scores, found.value, settings)
 
 
 def _empty(batch: int, nodes: int, children: int) -> Trees:

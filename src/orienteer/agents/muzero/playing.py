@@ -1,0 +1,145 @@
+"""Episodes: sessions played in lock-step by a mind that plans, and remembered turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.muzero.advice import Adviser, promoted
+from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.look import Look, Looker
+from orienteer.agents.muzero.planning import Plan, plan_turns
+from orienteer.agents.muzero.scenes import Mind
+from orienteer.agents.muzero.sight import Eyes, Sight
+from orienteer.agents.muzero.tries import LocalTries, Spelling, local_tries
+from orienteer.agents.muzero.turns import Episode, Turn, turn_of
+from orienteer.agents.muzero.world import Scene
+from orienteer.agents.pointer.slots import grammar_bits
+from orienteer.data.passage import Question
+from orienteer.query import GRAMMARS
+from orienteer.rocchio.vocabulary import Word
+from orienteer.session import Environment, Observation, Session
+from orienteer.session.score import reward
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """Everything between an observation and a scene: looking, seeing, spelling."""
+
+    looker: Looker
+    eyes: Eyes
+    spelling: Spelling
+    config: Config
+
+    def see(self, observations: Sequence[Observation]) -> list[tuple[Look, Sight]]:
+        looks = [self.looker(observation) for observation in observations]
+        bits: NDArray[np.float32] = grammar_bits(GRAMMARS[self.config.grammar])
+        return list(zip(looks, self.eyes.see(looks, bits), strict=True))
+
+
+@dataclass(slots=True)
+class _Game:
+    """An episode under way."""
+
+    number: int
+    session: Session
+    draw: np.random.Generator
+    ideal: frozenset[Word] | None
+    advised: bool
+    turns: list[Turn]
+    past: list[int]
+
+
+def play_episodes(
+    environment: Environment,
+    senses: Senses,
+    mind: Mind,
+    questions: Sequence[tuple[int, Question]],
+    seed: int,
+    *,
+    advice: float = 0.0,
+    keep_rows: bool = False,
+) -> list[Episode]:
+    """One episode a question, which comes with the episode's number: the number and the seed decide every draw."""
+    config = senses.config
+    sessions = environment.open([question for _, question in questions])
+    draws = [np.random.default_rng([seed, number]) for number, _ in questions]
+    advised = [draw.random() < advice for draw in draws]
+    ideals = _ideals(environment, sessions, advised)
+    games = [
+        _Game(number, session, draw, ideal, ideal is not None, [], [])
+        for (number, _), session, draw, ideal in zip(questions, sessions, draws, ideals, strict=True)
+    ]
+    while going := [game for game in games if not game.session.ended]:
+        observations = environment.observe([game.session for game in going])
+        seen = senses.see(observations)
+        tries = [_tries(look, senses.spelling, game) for (look, _), game in zip(seen, going, strict=True)]
+        scenes = [
+            mind.scene(sight, look.terms, trie, game.past, observation.steps_left, observation.may_stop)
+            for (look, sight), trie, game, observation in zip(seen, tries, going, observations, strict=True)
+        ]
+        plans = plan_turns(mind, scenes, config.search, [g.draw for g in going], config.training.temperature)
+        actions = [plan.action(look.terms) for plan, (look, _) in zip(plans, seen, strict=True)]
+        before = [game.session for game in going]
+        for game, session in zip(going, environment.take(before, actions), strict=True):
+            game.session = session
+        for game, was, (look, sight), trie, plan, scene in zip(going, before, seen, tries, plans, scenes, strict=True):
+            _note(game, was, look, sight, trie, plan, scene, config, keep_rows)
+    return [_episode(game) for game in games]
+
+
+def _ideals(environment: Environment, sessions: Sequence[Session], advised: Sequence[bool]) -> list[frozenset[Word] | None]:
+    found: list[frozenset[Word] | None] = [None] * len(sessions)
+    places = [place for place, wanted in enumerate(advised) if wanted]
+    if places:
+        told = Adviser(environment).ideals([sessions[place] for place in places])
+        for place, ideal in zip(places, told, strict=True):
+            found[place] = ideal
+    return found
+
+
+def _tries(look: Look, spelling: Spelling, game: _Game) -> LocalTries:
+    wanted = None if game.ideal is None else promoted(look.terms, game.ideal)
+    return local_tries(look.terms, spelling, wanted)
+
+
+def _note(
+    game: _Game, was: Session, look: Look, sight: Sight, tries: LocalTries, plan: Plan, scene: Scene, config: Config,
+    keep_rows: bool,
+) -> None:  # fmt: skip
+    """The turn that was just taken, with its reward; a turn without any rule is no turn."""
+    if not plan.actions:
+        return
+    step = game.session.steps[-1]
+    gain = 0.0
+    if plan.word >= 0 and len(game.session.steps) > len(was.steps):
+        assert step.score is not None
+        assert was.score is not None
+        gain = reward(step.score, was.score) - (config.training.empty_penalty if step.dead_end else 0.0)
+    left = int(scene.state[-1])
+    game.turns.append(turn_of(look, sight, tries, game.past, plan, gain, left, scene.may_stop, keep_rows))
+    game.past = (game.past + plan.actions)[-config.sizes.past :]
+
+
+def _episode(game: _Game) -> Episode:
+    session = game.session
+    first, last = session.steps[0].score if session.steps else None, session.score
+    return Episode(
+        game.number, tuple(game.turns), session.ended or "", first.total if first else 0.0,
+        last.total if last else 0.0, sum(step.dead_end for step in session.steps[1:]), game.advised,
+    )  # fmt: skip
+
+
+def rethink(turns: Sequence[Turn], mind: Mind, config: Config, seed: int) -> list[Turn]:
+    """Old turns with the policies and values that newer weights find along the same actions (reanalyse)."""
+    scenes = [
+        mind.scene(turn.sight, turn.where, turn.tries, turn.past.tolist(), turn.left, turn.may_stop) for turn in turns
+    ]
+    draws = [np.random.default_rng([seed, place]) for place in range(len(turns))]
+    plans = plan_turns(
+        mind, scenes, replace(config.search, noise_share=0.0), draws, along=[turn.actions.tolist() for turn in turns]
+    )
+    return [turn.rethought(plan) for turn, plan in zip(turns, plans, strict=True)]

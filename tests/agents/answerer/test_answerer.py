@@ -1,0 +1,155 @@
+"""The answer generator: words of the passages out, examples from sessions in, a command that trains it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lexical_reader import LexicalReader
+from small_world import PASSAGES, QUESTIONS
+from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_shape
+
+from orienteer.agents.answerer.answerer import Answerer, best_passages
+from orienteer.agents.answerer.examples import gather, pair_of, row_of
+from orienteer.agents.answerer.judging import Judge, played_sessions
+from orienteer.agents.answerer.rendering import Layout, render
+from orienteer.agents.answerer.spans import Spans
+from orienteer.agents.pointer.labels import Label, Moment
+from orienteer.agents.seq2seq.codec import Codec
+from orienteer.agents.seq2seq.folder import load_folder
+from orienteer.engine import EmbeddedEngine
+from orienteer.query import G4
+from orienteer.reader.errors import ModelMissingError
+from orienteer.session import Environment, ObservedPassage, Session, Settings
+
+CODEC = Codec(seq2seq_tokenizer(), tiny_shape())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_seq2seq(tmp_path_factory.mktemp("answerer"), purpose="answerer", layout=Layout())
+
+
+@pytest.fixture
+def sessions(embedded: EmbeddedEngine) -> list[Session]:
+    return Environment(embedded, LexicalReader(), Settings(steps=0)).open(QUESTIONS)
+
+
+def test_a_source_is_question_answers_titles_and_texts() -> None:
+    passages = [ObservedPassage("1", "Ardle Light", "Maren Holt lit  the lamp", "Maren Holt", 0.9)]
+    assert render("who lit the lamp", passages, Layout()) == (
+        "Query: 'who lit the lamp'. Answer: 'Maren Holt'. Title: 'Ardle Light'. Result: 'Maren Holt lit the lamp'."
+    )
+
+
+def test_answers_are_words_of_the_passages(folder: Path, sessions: list[Session]) -> None:
+    answerer = Answerer.from_pretrained(folder, threads=1)
+    answers = answerer.of_sessions(sessions)
+    for answer, session in zip(answers, sessions, strict=True):
+        texts = [text for each in best_passages(session, 70) for text in (each.snippet, each.title)]
+        assert answer
+        assert any(answer in text for text in texts)
+    assert answers == [answerer.of_sessions([session])[0] for session in sessions]
+    assert answers == Answerer.from_pretrained(folder, threads=2).of_sessions(sessions)
+
+
+def test_without_passages_there_is_no_answer(folder: Path) -> None:
+    for free in (False, True):
+        assert Answerer.from_pretrained(folder, free=free, threads=1).answer([("who", []), ("", [])]) == ["", ""]
+
+
+def test_a_free_answerer_writes_any_text(folder: Path, sessions: list[Session]) -> None:
+    answers = Answerer.from_pretrained(folder, free=True, threads=1).of_sessions(sessions)
+    assert all(isinstance(answer, str) for answer in answers)
+
+
+def test_the_folder_of_an_agent_is_no_answerer(tmp_path: Path) -> None:
+    with pytest.raises(ModelMissingError, match="orienteer train answerer"):
+        Answerer.from_pretrained(save_seq2seq(tmp_path / "t5"))
+
+
+_TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from([passage.text for passage in PASSAGES]), st.text(max_size=20), st.just("Café 1,000.5 d'Arc")
+    ),
+    max_size=4,
+)
+
+
+@given(_TEXTS, st.integers(0, 9))
+def test_every_walk_through_spans_is_a_piece_of_some_text(texts: list[str], seed: int) -> None:
+    spans, draw = Spans(CODEC, texts, 6), random.Random(seed)
+    node, size = spans.root, 0
+    assert spans.ends(node) is None
+    while allowed := spans.allowed(node):
+        assert CODEC.unknown not in allowed
+        node = spans.advance(node, draw.choice(allowed))
+        size += 1
+        if (name := spans.ends(node)) is not None:
+            assert any(name in text for text in texts)
+            assert name[0].isalnum()
+            assert name[-1].isalnum()
+    assert size <= 6
+
+
+def test_spans_keep_case_accents_and_signs() -> None:
+    spans = Spans(CODEC, ["on the reef", "the Lámp 1,871.5"], 9)
+    [ids] = CODEC.pieces(["the lamp 1,871.5"])
+    node = spans.root
+    names = []
+    for token in ids:
+        assert token in spans.allowed(node)
+        node = spans.advance(node, token)
+        names.append(spans.ends(node))
+    assert names[-1] == "the Lámp 1,871.5"
+
+
+def test_a_state_teaches_the_gold_answers_that_it_shows(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings(steps=3, snippet=70))
+    question = QUESTIONS[2]
+    [seen] = environment.observe(environment.open([question]))
+    row = json.loads(json.dumps(row_of(Moment("q3", seen, (Label(G4, ()),)), question, Layout())))
+    assert row["answers"] == ["Halcyon", "the Halcyon"]
+    assert row["last"]
+    assert pair_of(row, 0.0).rate == 1.0
+    assert pair_of({**row, "last": False}, 0.2).rate == 0.2
+    assert pair_of(row, 0.0).targets[0] == ("Halcyon", 0.0)
+
+
+def test_examples_come_from_one_grammars_sessions(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    from training_world import sessions_file
+
+    file = sessions_file(tmp_path / "sessions.jsonl", embedded, LexicalReader())
+    world = (embedded, LexicalReader())
+    last, more = (
+        gather(tmp_path / "examples", [file], lambda: QUESTIONS, G4, Layout(), lambda: world, earlier)
+        for earlier in (0.0, 0.5)
+    )
+    assert last
+    assert len(last) < len(more)
+    assert all(pair.source.startswith("Query: '") for pair in more)
+
+
+def test_a_judge_tells_exact_match_beside_the_readers(folder: Path, embedded: EmbeddedEngine) -> None:
+    played = played_sessions(embedded, LexicalReader(), "bm25+ps", QUESTIONS)
+    assert len(played) == 4  # one question has no answers
+    measures = Judge(played)(load_folder(folder, "answerer"))
+    assert measures.keys() == {"EM-T5", "EM-MR"}
+    assert all(0 <= value <= 100 for value in measures.values())
+
+
+def test_an_answerer_is_trained_by_command(tmp_path: Path) -> None:
+    from training_world import make_world, options, run
+
+    made = make_world(tmp_path)
+    out = tmp_path / "answerer"
+    said = run(
+        "train", "answerer", *options(made), "--out", out, "--steps", 2, "--threads", 1, "--dev", made["questions"],
+        "--tokens", 1024,
+    )  # fmt: skip
+    assert "dev EM-T5" in said
+    assert Answerer.from_pretrained(out / "int8", threads=1).answer([("who lit it", [])]) == [""]

@@ -1,0 +1,137 @@
+"""`orienteer train t5`, from files of sessions to an agent that plays; examples; the paper's preset."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from lexical_reader import LexicalReader
+from small_world import QUESTIONS
+from toy import toy_moments
+from training_world import make_world, options, run, sessions_file
+
+from orienteer.agents import make_agent
+from orienteer.agents.pointer.labels import Label, Moment
+from orienteer.agents.seq2seq import rows
+from orienteer.agents.seq2seq.folder import load_folder
+from orienteer.agents.t5.examples import gather, pairs_of, row_of
+from orienteer.agents.t5.layout import Layout
+from orienteer.agents.t5.presets import PRESETS
+from orienteer.engine import EmbeddedEngine, open_index
+from orienteer.errors import OrienteerError
+from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
+from orienteer.reader import TrainedReader
+from orienteer.reader.errors import TrainingError
+from orienteer.session import Environment, Settings, run_sessions
+
+
+def test_one_moment_is_one_example_for_each_grammar_that_labels_it(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings(steps=3))
+    [seen] = environment.observe(environment.open(QUESTIONS[:1]))
+    gains = (
+        (Refinement("+", "contents", "holt"), 0.3),
+        (Refinement("-", "title", "corran"), 0.1),
+        (Refinement("^", "contents", "maren", 0.1), 0.2),
+    )
+    row = row_of(Moment("q1", seen, (Label(G4, gains), Label(G0, ()))), Layout())
+    row = json.loads(json.dumps(row))
+    taught = list(pairs_of(row, list(GRAMMARS.values()), stops=0.25))
+    assert [pair.prefix for pair in taught] == ["Grammar: G0. ", "Grammar: G4. "]
+    assert taught[0].source.startswith("Grammar: G0. Query: 'who lit the first lamp on the reef'. Answer: '")
+    assert taught[0].targets == (("Stop.", 0.0),)
+    assert taught[0].rate == 0.25
+    assert [text for text, _ in taught[1].targets] == [
+        "Contents must contain: 'holt'.",
+        "Contents should contain: 'maren' boost 0.1.",
+        "Title cannot contain: 'corran'.",
+    ]
+    assert taught[1].rate == 1.0
+
+
+def test_examples_are_rendered_once_and_a_killed_run_goes_on(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    file = sessions_file(tmp_path / "sessions.jsonl", embedded, LexicalReader())
+    opened = []
+
+    def world() -> tuple[EmbeddedEngine, LexicalReader]:
+        opened.append(1)
+        return embedded, LexicalReader()
+
+    def gathered() -> list[object]:
+        return list(gather(tmp_path / "examples", [file], lambda: QUESTIONS, [G1, G4], Layout(), world, 0.3))
+
+    first = gathered()
+    assert first
+    assert len(opened) == 1
+    assert gathered() == first
+    assert len(opened) == 1
+    [folder] = (tmp_path / "examples").iterdir()
+    (folder / rows.DONE).unlink()
+    assert gathered() == first
+    (folder / "00000.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfdbroken")
+    with pytest.raises(TrainingError, match=r"damaged examples.*delete"):
+        gathered()
+
+
+def test_the_paper_preset_holds_every_value_of_its_table(shared_data: Path) -> None:
+    tex = (shared_data / "paper" / "boosting-search-engines.tex").read_text()
+    part = tex[tex.index(r"\label{tab:t5_config}") :].split(r"\end{tabular}")[0]
+    table = dict(re.findall(r"^([A-Z][^&\n]*?) *& *\$?([0-9.]+B?|AdaFactor)\$? *\\\\", part, re.MULTILINE))
+    preset = PRESETS["paper"]
+    shape, layout = preset.shape, preset.layout
+    assert shape is not None
+    told = {
+        "Number of Parameters": f"{shape.parameters / 1e9:.0f}B", "Encoder/Decoder Layers": shape.encoder_layers,
+        "Feed-forward dimension": shape.inner, "KV dimension": shape.head_width, "Model dimension": shape.width,
+        "Number of Heads": shape.heads, "Batch Size (in tokens)": preset.tokens, "Dropout Rate": preset.dropout,
+        "Learning Rate (constant)": preset.learning_rate, "Optimizer": "AdaFactor",
+        "Maximum input length (tokens)": layout.max_source, "Maximum target length (tokens)": layout.max_target,
+        "Finetuning steps on NQ Train": preset.steps, "Max. context tokens from document title": layout.title_words,
+        "Max. context tokens from document content": layout.snippet,
+    }  # fmt: skip
+    assert table.keys() == told.keys()
+    for name, value in told.items():
+        assert table[name] == str(value) or float(table[name]) == value, name
+    assert preset.decay == 0
+    assert shape.decoder_layers == shape.encoder_layers
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> dict[str, Path]:
+    return make_world(tmp_path)
+
+
+def test_an_agent_is_pretrained_trained_and_plays(world: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "t5"
+    said = run(
+        "train", "t5", *options(world), "--out", out, "--pretrain-steps", 2, "--steps", 3, "--plays", "G4", "--threads",
+        1, "--dev", world["questions"], "--dev-limit", 2, "--tokens", 1024, "--decoder-layers", 1,
+    )  # fmt: skip
+    assert "dev reward" in said
+    files = load_folder(out / "int8", "t5")
+    assert files.told["layout"]["grammar"] == "G4"
+    assert files.told["training"]["notes"]["base"] == "base"
+    assert str(tmp_path) not in (out / "int8" / "config.json").read_text()
+    engine = open_index(world["index"], threads=1)
+    entry = make_agent(f"t5-G1={out / 'int8'}", engine, Settings(steps=3))
+    reader = TrainedReader.from_pretrained(world["reader"], threads=1)
+    sessions = run_sessions(Environment(engine, reader, entry.settings), entry.agent, QUESTIONS).sessions
+    assert all(session.ended == "steps" for session in sessions)
+    assert {step.action.op for session in sessions for step in session.steps[1:]} == {"^"}  # type: ignore[union-attr]
+
+
+def test_one_grammar_trained_alone_is_the_one_that_plays(world: dict[str, Path], tmp_path: Path) -> None:
+    run("train", "t5", *options(world), "--out", tmp_path / "t5", "--grammar", "G1", "--steps", 1, "--threads", 1)
+    assert load_folder(tmp_path / "t5" / "int8", "t5").told["layout"]["grammar"] == "G1"
+
+
+def test_an_unknown_preset_is_an_error(world: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(OrienteerError, match="expected small or paper"):
+        run("train", "t5", *options(world), "--out", tmp_path / "t5", "--preset", "large", "--steps", 1)
+
+
+def test_toy_moments_have_targets(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings(steps=3))
+    found = [row_of(moment, Layout()) for moment in toy_moments(environment, 10)]
+    assert {bool(row["targets"]["G4"]) for row in found} == {True, False}
