@@ -20,13 +20,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from orienteer.cluster import run_chunks
 from orienteer.data import Question, read_passages, read_questions
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.engine.sharded import open_shards
+from orienteer.engine.shard import Found
+from orienteer.engine.sharded import merged, open_shards
 from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
@@ -220,7 +222,20 @@ def _shards(whole: Path, parts: Sequence[Path], asked: list[Question], load: Loa
             work()
             row[f"{name}_{kind}_cpu_s"] = time.process_time() - started
             row[f"{name}_{kind}_wall_s"] = time.perf_counter() - wall
+    for count in (len(parts), 77):
+        row[f"merge_{count}_us"] = _merging(count)
     return row
+
+
+def _merging(shards: int, lists: int = 1490) -> float:
+    """Microseconds a result list to make one of the lists of so many shards, of full lists with scores at random."""
+    draw = np.random.default_rng(SEED)
+    found = [
+        Found(draw.integers(0, 1 << 20, (lists, K)), np.sort(draw.random((lists, K), np.float32))[:, ::-1])
+        for _ in range(shards)
+    ]
+    starts = np.arange(shards + 1) << 20
+    return _cpu(lambda: merged(found, starts, K), 2) / lists * 1e6
 
 
 # Workers.

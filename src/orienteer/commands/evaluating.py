@@ -29,6 +29,7 @@ def evaluate(
     train: Annotated[Path | None, typer.Option(help="training questions, for results by answer overlap")] = None,
     limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    answerer: Annotated[Path | None, typer.Option(help="folder of an answer generator, for EM-T5")] = None,
     figures: Annotated[bool, typer.Option(help="draw the figures (extra: eval)")] = True,
     workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
@@ -48,6 +49,11 @@ def evaluate(
     asked = list(islice(read_questions(questions), limit))
     training = list(read_questions(train)) if train is not None else None
     engine, trained = open_engine(index), CachedReader(TrainedReader.from_pretrained(reader))
+    generator = None
+    if answerer is not None:
+        from orienteer.agents.answerer.answerer import Answerer
+
+        generator = Answerer.from_pretrained(answerer)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("evaluating", total=len(asked) * len(names), left="")
@@ -59,7 +65,7 @@ def evaluate(
         result = run(
             engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
             training=training, figures=figures, command=f"orienteer evaluate --agents {agents} --steps {steps}",
-            progress=show, crew=_crew(index, reader, workers, ray),
+            progress=show, crew=_crew(index, reader, workers, ray), answerer=generator,
         )  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")

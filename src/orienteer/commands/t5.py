@@ -74,7 +74,7 @@ def train_t5(
     decoder_layers: DecoderLayers = 2,
     freeze_words: FreezeWords = False,
     temperature: Annotated[
-        float, typer.Option(help="targets drawn among all improving ones by their gain; 0: only the best, as the paper")
+        float, typer.Option(help="of soft targets among the improving ones, by gain; 0: only the best, as the paper")
     ] = 0.0,
     stops: Annotated[float, typer.Option(help="how much of the epochs see a Stop", min=0.0, max=1.0)] = 0.3,
     seed: int = 0,
@@ -218,7 +218,7 @@ class _Run:
         from orienteer.agents.seq2seq.codec import Codec
         from orienteer.agents.seq2seq.corruption import CorruptionConfig, corrupted_batches
         from orienteer.agents.seq2seq.model import load
-        from orienteer.agents.seq2seq.stream import Place, Tokens
+        from orienteer.agents.seq2seq.stream import Place, Row
         from orienteer.agents.seq2seq.train import train
         from orienteer.engine import open_index
 
@@ -230,7 +230,7 @@ class _Run:
         def text(number: int) -> str:
             return passages.index.passage(number).contents
 
-        def stream(place: Place) -> Iterator[tuple[Place, list[Tokens]]]:
+        def stream(place: Place) -> Iterator[tuple[Place, list[Row]]]:
             return corrupted_batches(text, len(passages), codec, model.shape.end, how, place)
 
         _, held = next(corrupted_batches(text, len(passages), codec, model.shape.end, replace(how, seed=how.seed + 1)))
@@ -249,14 +249,14 @@ class _Run:
         from orienteer.agents.seq2seq.codec import Codec
         from orienteer.agents.seq2seq.folder import to_int8
         from orienteer.agents.seq2seq.model import load
-        from orienteer.agents.seq2seq.stream import batches, first_targets, hold_out
+        from orienteer.agents.seq2seq.stream import batches, hold_out, rows_of
         from orienteer.agents.seq2seq.train import train
 
         model, tokenizer = load(base, self.preset.dropout, decoder_layers=decoder_layers)
         codec = Codec(tokenizer, model.shape)
         learned, held = hold_out(pairs)
         train(
-            model, tokenizer, lambda place: batches(learned, codec, how, place), first_targets(held[:500], codec, how),
+            model, tokenizer, lambda place: batches(learned, codec, how, place), rows_of(held[:500], codec, how),
             config, judge, _show,
         )  # fmt: skip
         to_int8(config.out, self.out / "int8")

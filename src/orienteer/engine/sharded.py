@@ -137,16 +137,24 @@ class ShardedEngine:
         return {word: known[word] for word in wanted}
 
     def _merged(self, parts: Sequence[Found], k: int) -> HitLists:
-        """The best k of all shards' lists; equal scores in the order of the shards, and of the passages in them."""
-        numbers = np.concatenate(
-            [part.numbers + start for part, start in zip(parts, self._starts[:-1], strict=True)], axis=1
-        )
-        scores = np.concatenate([part.scores for part in parts], axis=1)
-        order = np.lexsort((numbers, -scores), axis=-1)[:, :k]
-        numbers, scores = np.take_along_axis(numbers, order, 1), np.take_along_axis(scores, order, 1)
+        numbers, scores = merged(parts, self._starts, k)
         here = scores > -np.inf
         names = cast(Index, _Names(self._fleet, self._starts, numbers[here]))  # of an index, a list needs only ids
         return HitLists(names, numbers, scores, here.sum(axis=1))
+
+
+def merged(
+    parts: Sequence[Found], starts: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # both [lists, k]
+    """The best k of all shards' lists; equal scores in the order of the shards, and of the passages in them.
+
+    parts    what each shard found, by its own numbers
+    starts   [shards + 1] the number of each shard's first passage in the whole
+    """
+    numbers = np.concatenate([part.numbers + start for part, start in zip(parts, starts[:-1], strict=True)], axis=1)
+    scores = np.concatenate([part.scores for part in parts], axis=1)
+    order = np.lexsort((numbers, -scores), axis=-1)[:, :k]
+    return np.take_along_axis(numbers, order, 1), np.take_along_axis(scores, order, 1)
 
 
 def _words(query: Query, refinements: Sequence[Refinement] = ()) -> list[Word]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from orienteer.evaluation import paper, tables
 from orienteer.evaluation.figures import FIGURES
+from orienteer.evaluation.generated import ABOUT, EM_T5
 from orienteer.evaluation.markdown import NONE, code, number, plain, table
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
 from orienteer.evaluation.statistics import BASELINE, TESTED, Statistics
@@ -72,11 +73,13 @@ def _head(findings: Findings) -> list[str]:
 
 
 def _all_agents(findings: Findings) -> list[str]:
+    generated = [EM_T5] if any(EM_T5 in values for values in findings.metrics.values()) else []
     rows = []
     for agent, values in findings.metrics.items():
         bounds = findings.statistics.intervals.get(agent, {})
         cells = [_with_interval(values.get(name), bounds.get(name)) for name in QUALITY]
-        rows.append([code(agent), *cells, *(number(values.get(name), 1) for name in COSTS)])
+        written = [number(values.get(EM_T5))] if generated else []
+        rows.append([code(agent), *cells, *written, *(number(values.get(name), 1) for name in COSTS)])
     meanings = [f"- **{each.name}**: {each.about}" + _same_as(each.ir_measures) for each in MEASURES.values()]
     return [
         "## All agents",
@@ -84,8 +87,9 @@ def _all_agents(findings: Findings) -> list[str]:
         "Means over questions in percent, with 95 % bootstrap intervals; the last two columns are plain means. "
         "Seconds are in `costs/`: they alone differ from run to run.",
         "",
-        table(["agent", *QUALITY, *COSTS], rows),
+        table(["agent", *QUALITY, *generated, *COSTS], rows),
         *meanings,
+        *(f"- **{name}**: {ABOUT}" for name in generated),
     ]
 
 

@@ -4,6 +4,7 @@
     OUT/statistics.json   intervals, tests, results by answer overlap, headroom closed
     OUT/report.md         the paper's tables and figures, its numbers beside ours; examples/ and figures/ belong to it
     OUT/runs/, qrels.trec, sessions/
+    OUT/answers/          the answer generator's, where there is one
     OUT/costs/            seconds
 
 The same evaluation gives the same bytes, also when it was killed and taken up again or shared by several processes.
@@ -33,6 +34,7 @@ from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import figure_data
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
 from orienteer.evaluation.files import file_names, write_json, write_whole
+from orienteer.evaluation.generated import Generator, exact_matches
 from orienteer.evaluation.journal import Costs, Journal, played_with, read_journal
 from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping
@@ -78,6 +80,7 @@ def evaluate(
     command: str = "",
     progress: OnProgress | None = None,
     crew: Crew | None = None,
+    answerer: Generator | None = None,
 ) -> Evaluation:
     """Plays every agent on every question, judges, and writes the folder `out`.
 
@@ -88,6 +91,7 @@ def evaluate(
     command     the command line, to be told in the report
     progress    called after each chunk
     crew        workers to play the sessions, each with an engine and a reader of its own; None: this process
+    answerer    an answer generator, for EM-T5
 
     A folder in which this evaluation was begun is continued; agents may be added to a finished one.
     """
@@ -103,7 +107,7 @@ def evaluate(
     game = Game(players, work.questions, chunk, work.settings, crew)
     play_all(game, Clock(work.entries, len(work.questions), progress))
     with _only_one(work.out):
-        return _judge(work, data, training, points, figures, command)
+        return _judge(work, data, training, points, figures, command, answerer)
 
 
 def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.PathLike[str]) -> None:
@@ -162,10 +166,12 @@ def _prepare(
 
 def _judge(
     work: _Work, data: str, training: Iterable[Question] | None, points: Sequence[Mapping[str, float]] | None,
-    figures: bool, command: str,
+    figures: bool, command: str, answerer: Generator | None,
 ) -> Evaluation:  # fmt: skip
     """Reads the finished journals through and writes all files that follow from them."""
     summaries = _read_through(work)
+    if answerer is not None:
+        _generate(work, summaries, answerer)
     metrics = {summary.name: summary.means() for summary in summaries}
     run = _run(work, summaries)
     overlaps = None if training is None else overlapping(work.questions, training)
@@ -217,6 +223,15 @@ def _read_through(work: _Work) -> list[Summary]:
         run.finish()
     judgements.finish()
     return summaries
+
+
+def _generate(work: _Work, summaries: Sequence[Summary], answerer: Generator) -> None:
+    """Every agent's questions answered from its final passages."""
+    for entry, summary in zip(work.entries, summaries, strict=True):
+        journal = work.journals[entry.name]
+        records = read_journal(journal, played_with(entry, work.environment(entry)), work.questions)
+        file = work.out / "answers" / f"{journal.name}.jsonl"
+        summary.generated = exact_matches(answerer, work.engine, journal.file, records, file)
 
 
 def _write_examples(work: _Work, summaries: Sequence[Summary]) -> dict[str, tuple[Path, str]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from orienteer.agents import Entry
 from orienteer.evaluation.depth import LABELS, Ranks, bin_of
+from orienteer.evaluation.generated import EM_T5
 from orienteer.evaluation.measures import BY_STEP, MEASURES
 from orienteer.query import BOOSTS, Refinement
 from orienteer.session import Record, Undo
@@ -45,6 +46,7 @@ class Summary:
 
     values   measure → its value for each question, NaN where it does not apply
     gains    for each step from the first, S after it less S before, of the sessions that took it
+    generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
     depths   how many distinct passages seen lie at each depth, and how many of the final five
     """
 
@@ -56,6 +58,7 @@ class Summary:
     gains: list[list[float]] = field(default_factory=list)
     depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
     final_depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
+    generated: list[float] = field(default_factory=list)
     dead_ends: int = 0
     judged: int = 0
     _by_step: Floats = field(init=False)  # [steps + 1, measures], sums over judged questions
@@ -111,6 +114,8 @@ class Summary:
             column = column[~np.isnan(column)]
             if len(column):
                 means[name] = float(np.mean(column)) * (100 if measure.percent else 1)
+        if self.generated and not np.isnan(self.generated).all():
+            means[EM_T5] = 100 * float(np.nanmean(self.generated))
         return means
 
     def by_step(self) -> Mapping[str, list[float]]:

@@ -24,7 +24,7 @@ from orienteer.reader.folder import dequantise
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     files = tiny_files(tmp_path_factory.mktemp("beam"))
-    return Decoder(files.shape, files.tensors, files.words, 12)
+    return Decoder(files.shape, files.tensors, 12)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def _cached() -> tuple[Decoder, Memory]:
     if not _KEPT:
         shape = tiny_shape()
         tensors = tiny_tensors(shape)
-        made = Decoder(shape, tensors, tensors["shared.weight"], 12)
+        made = Decoder(shape, tensors, 12)
         states = np.random.default_rng(0).normal(size=(9, shape.width)).astype(np.float32)
         _KEPT.append((made, made.remember(states)))
     return _KEPT[0]

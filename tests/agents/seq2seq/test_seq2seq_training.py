@@ -22,8 +22,8 @@ from orienteer.agents.seq2seq.corruption import CorruptionConfig, corrupted, cor
 from orienteer.agents.seq2seq.ct2_encoder import TextEncoder  # noqa: E402
 from orienteer.agents.seq2seq.decoder import Decoder, Hypotheses  # noqa: E402
 from orienteer.agents.seq2seq.folder import load_folder, to_int8  # noqa: E402
-from orienteer.agents.seq2seq.model import Row, Seq2Seq, from_files, load, scratch  # noqa: E402
-from orienteer.agents.seq2seq.stream import Pair, Place, StreamConfig, batches, first_targets, hold_out  # noqa: E402
+from orienteer.agents.seq2seq.model import Seq2Seq, from_files, load, scratch  # noqa: E402
+from orienteer.agents.seq2seq.stream import Pair, Place, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
 from orienteer.agents.seq2seq.train import Progress, TrainConfig, rate, train  # noqa: E402
 from orienteer.agents.seq2seq.writer import Writer  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
@@ -59,7 +59,7 @@ def test_the_loss_is_that_of_transformers(base: Path) -> None:
     codec = Codec(tokenizer, model.shape)
     sources = codec.sources(["who lit the first lamp on the reef", "lamp"], 32)
     targets = codec.targets(["contents must contain : ' reef ' .", "stop ."], 16)
-    found = model.eval()([Row(*each) for each in zip(sources, targets, strict=True)]).item()
+    found = model.eval()([Row(s, ((t, 1.0),)) for s, t in zip(sources, targets, strict=True)]).item()
     wanted = 0.0
     for source, target in zip(sources, targets, strict=True):
         wanted += theirs(torch.tensor([source]), labels=torch.tensor([target])).loss.item() * len(target)
@@ -72,11 +72,10 @@ def test_playing_computes_what_training_computed(base: Path) -> None:
     codec = Codec(tokenizer, model.shape)
     [source] = codec.sources(["who lit the first lamp on the reef " * 3], 64)
     [target] = codec.targets(["contents must contain : ' reef ' ."], 32)
-    loss = model([Row(source, target)]).item()
+    loss = model([Row(source, ((target, 1.0),))]).item()
     encoder = TextEncoder(model.shape, model.tensors(), codec.vocabulary, "float32", 1)
     tensors = model.tensors()
-    words = tensors["encoder.embeddings.word_embeddings.weight" if model.shape.bert else "shared.weight"]
-    decoder = Decoder(model.shape, tensors, words, 32)
+    decoder = Decoder(model.shape, tensors, 32)
     memory, so_far = decoder.remember(encoder(source)), Hypotheses(model.shape, 32)
     total = 0.0
     for before, token in zip([model.shape.start, *target], target, strict=False):
@@ -125,7 +124,7 @@ def run(out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, **change
     show = changes.pop("show", lambda progress: None)
     judge = changes.pop("judge", None)
     return train(
-        model, tokenizer, lambda place: batches(learned, codec, STREAM, place), first_targets(held, codec, STREAM),
+        model, tokenizer, lambda place: batches(learned, codec, STREAM, place), rows_of(held, codec, STREAM),
         replace(config, **changes), judge, show,
     )  # fmt: skip
 
@@ -185,19 +184,30 @@ def test_a_stream_goes_on_from_any_place() -> None:
     for at in (0, 7, 33):
         assert list(islice(batches(pairs, codec, STREAM, whole[at][0]), 5)) == whole[at + 1 : at + 6]
     for _, rows in whole:
-        assert len(rows) * max(len(source) for source, _ in rows) <= STREAM.tokens
+        assert len(rows) * max(len(row.source) for row in rows) <= STREAM.tokens
 
 
-def test_targets_are_drawn_by_worth_or_the_best_is_taken() -> None:
+def test_targets_are_weighted_by_worth_or_the_best_is_taken() -> None:
     _, _, codec = fresh()
-    pair = Pair(1, b"lamp", (("tower", 1.0), ("reef", 0.9), ("ship", 0.0)))
+    pair = Pair(1, b"lamp", (("tower", 1.0), ("reef", 0.9), ("ship", 0.95)))
+    [best] = rows_of([pair], codec, STREAM)
+    assert best.targets == ((codec.targets(["tower"], 8)[0], 1.0),)
+    [soft] = rows_of([pair], codec, replace(STREAM, temperature=0.05, targets=2))
+    weights = [weight for _, weight in soft.targets]
+    assert [ids for ids, _ in soft.targets] == codec.targets(["tower", "ship"], 8)
+    assert weights == pytest.approx([np.e / (1 + np.e), 1 / (1 + np.e)])
+    assert soft.size == pytest.approx(sum(weight * len(ids) for ids, weight in soft.targets))
 
-    def drawn(temperature: float) -> set[tuple[int, ...]]:
-        stream = batches([pair] * 8, codec, replace(STREAM, temperature=temperature))
-        return {tuple(target) for _, rows in islice(stream, 30) for _, target in rows}
 
-    assert len(drawn(0.0)) == 1
-    assert len(drawn(0.05)) == 2
+def test_soft_targets_cost_the_weighted_sum_of_each() -> None:
+    model, _, codec = fresh()
+    sources = codec.sources(["lamp tower reef", "ship"], 16)
+    first, second, third = codec.targets(["tower", "reef storm", "oil"], 8)
+    together = model([Row(sources[0], ((first, 0.7), (second, 0.3))), Row(sources[1], ((third, 1.0),))]).item()
+    apart = [
+        model([Row(s, ((t, 1.0),))]).item() for s, t in ((sources[0], first), (sources[0], second), (sources[1], third))
+    ]
+    assert together == pytest.approx(0.7 * apart[0] + 0.3 * apart[1] + apart[2], rel=1e-4)
 
 
 def test_no_examples_is_an_error() -> None:
@@ -213,7 +223,8 @@ def test_span_corruption_takes_spans_out_and_writes_them_after_their_marks() -> 
     for size in (4, 5, 17, 160):
         ids = list(range(1000, 1000 + size))
         for seed in range(20):
-            source, target = corrupted(ids, marks, end, CorruptionConfig(), random.Random(seed))
+            source, [(target, weight)] = corrupted(ids, marks, end, CorruptionConfig(), random.Random(seed))
+            assert weight == 1
             assert source[-1] == target[-1] == end
             spans: dict[int, list[int]] = {}
             for token in target[:-1]:
@@ -240,4 +251,4 @@ def test_corrupted_batches_go_on_from_any_place() -> None:
 
     whole = list(islice(stream(), 8))
     assert list(islice(stream(whole[2][0]), 3)) == whole[3:6]
-    assert tiny_shape().vocabulary > max(token for _, rows in whole for source, _ in rows for token in source)
+    assert tiny_shape().vocabulary > max(token for _, rows in whole for row in rows for token in row.source)

@@ -38,7 +38,7 @@ def loaded(double: Any, passages: Sequence[Passage], shards: int = 1, name: str 
     service = Service(read_address(address), for_loading(Settings()))
     load(service, passages, shards=shards)
     service.close()
-    return connect(address, Settings(timeout=60))
+    return connect(address, Settings(timeout=600))  # the machine may be busy: no test here is of patience
 
 
 @pytest.fixture(scope="module", params=FLAVOURS, ids=[flavour for flavour, _ in FLAVOURS])

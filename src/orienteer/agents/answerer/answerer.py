@@ -40,6 +40,11 @@ class Answerer:
         """Options are those of the constructor; `threads` = 0 takes one for each core this process may use."""
         return cls(load_folder(Path(folder) if folder else SHIPPED, "answerer"), **options)
 
+    @property
+    def words(self) -> int:
+        """How many of a passage's words it sees."""
+        return self.layout.snippet
+
     def answer(self, batch: Sequence[Asked]) -> list[str]:
         """One answer for each question; empty where there is no passage to answer from."""
         texts = [render(question, passages, self.layout) for question, passages in batch]

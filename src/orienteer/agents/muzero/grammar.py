@@ -206,13 +206,13 @@ def _paper(grammar: Grammar) -> Iterator[Rule]:
             yield Rule(left, (piece, f"R{source}"), PIECE_GOES_ON)
 
 
+def in_index(symbol: str) -> str:
+    """A symbol with its source, if it has one, changed into the index."""
+    return f"{symbol[0]}{INDEX}" if symbol[-1].isdigit() else symbol
+
+
 def _of_index(rule: Rule) -> Rule:
-    """The rule with every symbol's source changed into the index."""
-
-    def changed(symbol: str) -> str:
-        return f"{symbol[0]}{INDEX}" if symbol[-1].isdigit() else symbol
-
-    return replace(rule, left=changed(rule.left), right=tuple(map(changed, rule.right)))
+    return replace(rule, left=in_index(rule.left), right=tuple(map(in_index, rule.right)))
 
 
 def _stacks(rules: tuple[Rule, ...], shape: Shape) -> tuple[tuple[str, ...], ...]:

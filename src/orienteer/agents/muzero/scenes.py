@@ -36,8 +36,9 @@ class Mind:
         }
         self._piece_key, self._piece_embed = (_padded(tensors[f"{n}.weight"]) for n in ("piece_key", "piece_embed"))
         self._word_key, self._word_embed = (_padded(tensors[f"{n}.weight"]) for n in ("word_key", "word_embed"))
+        told = _product(words, _padded(tensors["basis"]))
         self.vocabulary: Vocabulary = vocabulary(
-            index, _product(words, self._piece_key), _product(words, self._piece_embed)
+            index, _product(told, self._piece_key), _product(told, self._piece_embed)
         )  # fmt: skip
 
     def scene(

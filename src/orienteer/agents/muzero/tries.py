@@ -20,10 +20,11 @@ from tokenizers import Tokenizer
 
 from orienteer.agents.muzero.grammar import LOCAL
 from orienteer.errors import OrienteerError
+from orienteer.reader.encoding import pieces
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.session import Term
 
-MOST_PIECES = 16  # of a word; a longer one is left out
+MOST_PIECES = 16  # of a word; what follows is left out
 ENDS, CHILD_ENDS, CHILD_GOES_ON = 1, 2, 4  # what is told of a node: a word ends here; at a child; a child has children
 
 Pieces = tuple[int, ...]
@@ -114,23 +115,21 @@ class Spelling:
                 f"a tokenizer of {tokenizer.get_vocab_size():,} pieces; expected at most 65,536, as a BERT has"
             )
         self._tokenizer = tokenizer
-        self._unknown = tokenizer.token_to_id("[UNK]")
-        self.pieces: Callable[[str], Pieces | None] = lru_cache(size)(self._pieces)
+        self._unknown = int(tokenizer.token_to_id("[UNK]"))
+        self.pieces: Callable[[str], Pieces] = lru_cache(size)(self._pieces)
 
-    def _pieces(self, term: str) -> Pieces | None:
-        """None for a term that has a letter which the tokenizer does not know, or too many pieces."""
-        return self._checked(self._tokenizer.encode(term, add_special_tokens=False).ids)
+    def _pieces(self, term: str) -> Pieces:
+        """At most so many pieces; one unknown piece for a term that has none. Two terms may be spelt alike."""
+        [found] = pieces(self._tokenizer, [term])
+        return tuple(found.ids[:MOST_PIECES]) or (self._unknown,)
 
-    def _checked(self, ids: Sequence[int]) -> Pieces | None:
-        good = 0 < len(ids) <= MOST_PIECES and self._unknown not in ids
-        return tuple(ids) if good else None
-
-    def many(self, terms: Sequence[str]) -> Iterator[Pieces | None]:
+    def of_index(self, terms: Sequence[str]) -> Iterator[Pieces]:
+        """Terms that a plan may think of: not those with an unknown letter, or with too many pieces."""
         for start in range(0, len(terms), 1 << 14):
-            for found in self._tokenizer.encode_batch_fast(
-                list(terms[start : start + (1 << 14)]), add_special_tokens=False
-            ):
-                yield self._checked(found.ids)
+            batch = list(terms[start : start + (1 << 14)])
+            for found in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+                if 0 < len(found.ids) <= MOST_PIECES and self._unknown not in found.ids:
+                    yield tuple(found.ids)
 
     def spelt(self, pieces: Iterable[int]) -> str:
         """Pieces as a person reads them."""
@@ -167,9 +166,9 @@ def local_tries(
     for polarity, wanted in polarities:
         for place, source in enumerate(LOCAL):
             root = polarity * len(LOCAL) + place
-            for number, (term, pieces) in enumerate(zip(terms, spelt, strict=True)):
-                if pieces is not None and wanted[number] and source in term.sources:
-                    words.append((root, *pieces))
+            for number, (term, spelling_of) in enumerate(zip(terms, spelt, strict=True)):
+                if wanted[number] and source in term.sources:
+                    words.append((root, *spelling_of))
                     numbers.append(number)
     trie = build_trie(as_table(words), np.array(numbers, np.int32))
     roots = np.full((2, len(LOCAL)), -1, np.int32)
@@ -193,7 +192,7 @@ def write_index_trie(folder: Path, terms: Sequence[str], spelling: Spelling) -> 
 
     `trie.json` comes last: without it there is no trie.
     """
-    words = [pieces for pieces in spelling.many(terms) if pieces is not None]
+    words = list(spelling.of_index(terms))
     trie = build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from orienteer.agents.seq2seq.codec import Codec
-from orienteer.agents.seq2seq.stream import Place, Tokens
+from orienteer.agents.seq2seq.stream import Place, Row
 from orienteer.reader.errors import TrainingError
 
 _MOST_MARKS = 100
@@ -42,9 +42,7 @@ def marks_of(codec: Codec) -> list[int]:
     )
 
 
-def corrupted(
-    ids: Sequence[int], marks: Sequence[int], end: int, config: CorruptionConfig, draw: random.Random
-) -> Tokens:
+def corrupted(ids: Sequence[int], marks: Sequence[int], end: int, config: CorruptionConfig, draw: random.Random) -> Row:
     """A text as source and target; neither has special tokens of its own but the end."""
     noise = max(1, round(config.share * len(ids)))
     spans = max(1, min(round(noise / config.span), noise, len(ids) - noise, len(marks) - 1))
@@ -57,7 +55,7 @@ def corrupted(
         at += kept[number]
         target += [marks[number], *ids[at : at + taken[number]]]
         at += taken[number]
-    return [*source, *ids[at:], end], [*target, marks[spans], end]
+    return Row([*source, *ids[at:], end], (([*target, marks[spans], end], 1.0),))
 
 
 def _parts(total: int, count: int, draw: random.Random) -> list[int]:
@@ -68,7 +66,7 @@ def _parts(total: int, count: int, draw: random.Random) -> list[int]:
 
 def corrupted_batches(
     text: Callable[[int], str], count: int, codec: Codec, end: int, config: CorruptionConfig, start: Place | None = None
-) -> Iterator[tuple[Place, list[Tokens]]]:
+) -> Iterator[tuple[Place, list[Row]]]:
     """Endless batches of texts drawn from `count`, from a place on; `text` gives one by its number."""
     if count == 0:
         raise TrainingError("no passages to learn from; name an index that has some")

@@ -63,14 +63,14 @@ class Hypotheses:
 class Decoder:
     """Raises KeyError or ValueError where the tensors do not make this shape."""
 
-    def __init__(self, shape: Shape, tensors: Mapping[str, NDArray[Any]], words: Floats, most: int) -> None:
+    def __init__(self, shape: Shape, tensors: Mapping[str, NDArray[Any]], most: int) -> None:
         self.shape, self.most = shape, most
         self._act = _ACTIVATIONS[shape.activation]
         self._layers = [self._layer(tensors, number) for number in range(shape.decoder_layers)]
         self._norm = tensors["decoder.final_layer_norm.weight"]
-        self._words = words
+        self._words: Floats = tensors[shape.words]
         # [width, vocabulary], so that a few states meet it row by row in memory.
-        self._head = np.ascontiguousarray(tensors.get("head.weight", words).T) * np.float32(shape.output_scale)
+        self._head = np.ascontiguousarray(tensors.get("head.weight", self._words).T) * np.float32(shape.output_scale)
         places = tensors["decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]  # [buckets, H]
         numbers = [_bucket(distance, shape.buckets, shape.max_distance) for distance in range(most)]
         self._places = np.ascontiguousarray(places[numbers].T)  # [H, distance]

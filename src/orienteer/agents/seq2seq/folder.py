@@ -42,12 +42,6 @@ class ModelFiles:
     fingerprint: str
 
     @property
-    def words(self) -> NDArray[Any]:
-        """The word table [vocabulary, width]."""
-        bert = "encoder.embeddings.word_embeddings.weight"
-        return self.tensors[bert if self.shape.architecture == "bert" else "shared.weight"]
-
-    @property
     def notes(self) -> dict[str, Any]:
         return {key: value for key, value in self.told.items() if key not in ("layout", "sha256")}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -16,16 +16,10 @@ from transformers.models.t5.modeling_t5 import T5Stack
 
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, purpose_of
 from orienteer.agents.seq2seq.shape import SMALL, Shape
+from orienteer.agents.seq2seq.stream import Row
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.reader.folder import CONFIG, Tensors, dequantise
 from orienteer.reader.model import ReaderModel, load_tokenizer, reader_folder
-
-
-class Row(NamedTuple):
-    """One example in tokens: what the encoder gets, what the decoder shall write."""
-
-    source: list[int]
-    target: list[int]
 
 
 class Seq2Seq(nn.Module):  # type: ignore[misc]
@@ -53,23 +47,27 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
         return self.encoder.embeddings.word_embeddings if self.shape.architecture == "bert" else self.shared
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
-        """The summed cross-entropy of the rows' targets."""
+        """The summed cross-entropy of the rows' targets, each with its weight."""
         ids, mask = _padded([row.source for row in rows], self.shape.pad)
-        targets, _ = _padded([row.target for row in rows], _IGNORED)
-        before = torch.cat([torch.full((len(rows), 1), self.shape.start), targets[:, :-1]], 1)
+        written = [(number, *target) for number, row in enumerate(rows) for target in row.targets]
+        owners = torch.tensor([number for number, _, _ in written])
+        targets, _ = _padded([tokens for _, tokens, _ in written], _IGNORED)
+        weights = torch.tensor([weight for _, _, weight in written])
+        before = torch.cat([torch.full((len(written), 1), self.shape.start), targets[:, :-1]], 1)
         before = before.masked_fill(before == _IGNORED, self.shape.pad)
         if self.shape.architecture == "bert":
             states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         else:
             states = self.encoder(inputs_embeds=self.shared(ids), attention_mask=mask).last_hidden_state
-        written = self.decoder(
+        states = self.decoder(
             inputs_embeds=self.words(before) * self.shape.input_scale,
-            encoder_hidden_states=states, encoder_attention_mask=mask, use_cache=False,
+            encoder_hidden_states=states[owners], encoder_attention_mask=mask[owners], use_cache=False,
         ).last_hidden_state  # fmt: skip
         kept = targets != _IGNORED  # only what counts meets the word table
         table = self.head.weight if hasattr(self, "head") else self.words.weight
-        logits = (written[kept] * self.shape.output_scale) @ table.T
-        loss: Tensor = cross_entropy(logits, targets[kept], reduction="sum")
+        logits = (states[kept] * self.shape.output_scale) @ table.T
+        losses = cross_entropy(logits, targets[kept], reduction="none")
+        loss: Tensor = losses @ weights.unsqueeze(1).expand_as(targets)[kept]
         return loss
 
     def tensors(self) -> Tensors:

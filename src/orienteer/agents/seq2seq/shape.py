@@ -58,6 +58,11 @@ class Shape:
         return shape
 
     @property
+    def words(self) -> str:
+        """The name of the word table among the weights."""
+        return "encoder.embeddings.word_embeddings.weight" if self.architecture == "bert" else "shared.weight"
+
+    @property
     def parameters(self) -> int:
         """How many weights a T5 of this shape has: word vectors, layers and norms, relative places."""
         attention = 4 * self.width * self.heads * self.head_width + self.width

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
+from typing import NamedTuple
 
 from orienteer.agents.seq2seq.codec import Codec
 from orienteer.reader.errors import TrainingError
@@ -46,23 +47,34 @@ class Place:
 class StreamConfig:
     """tokens        of the encoder in a batch, padding included
     pool          pairs sorted by length together
-    temperature   targets are drawn by softmax(worth / temperature); 0: always the best
+    targets       of a source at most, that are learned together
+    temperature   each with the weight softmax(worth / temperature); 0: only the best
     """
 
     max_source: int = 512
     max_target: int = 32
     tokens: int = 8192
     pool: int = 512
+    targets: int = 4
     temperature: float = 0.0
     seed: int = 0
 
 
-Tokens = tuple[list[int], list[int]]  # source, target
+class Row(NamedTuple):
+    """An example in tokens: what the encoder gets, and what the decoder shall write, each with its weight."""
+
+    source: list[int]
+    targets: tuple[tuple[list[int], float], ...]
+
+    @property
+    def size(self) -> float:
+        """Tokens to write, weighted."""
+        return sum(weight * len(ids) for ids, weight in self.targets)
 
 
 def batches(
     pairs: Sequence[Pair], codec: Codec, config: StreamConfig, start: Place | None = None
-) -> Iterator[tuple[Place, list[Tokens]]]:
+) -> Iterator[tuple[Place, list[Row]]]:
     """Endless batches from a place on, each with the place after it."""
     if not pairs:
         raise TrainingError("no examples to learn from; give sessions that improve on something")
@@ -82,39 +94,42 @@ def batches(
         place = Place(place.epoch + 1)
 
 
-def _cut(pool: Sequence[Pair], codec: Codec, config: StreamConfig, draw: random.Random) -> list[list[Tokens]]:
+def _cut(pool: Sequence[Pair], codec: Codec, config: StreamConfig, draw: random.Random) -> list[list[Row]]:
     """A pool in batches of like length, in any order."""
-    targets = [_drawn(pair, config.temperature, draw) for pair in pool]
-    sources = codec.sources([pair.source for pair in pool], config.max_source)
-    rows = list(zip(sources, codec.targets(targets, config.max_target), strict=True))
-    cut = by_tokens(rows, config.tokens)
+    cut = by_tokens(rows_of(pool, codec, config), config.tokens)
     draw.shuffle(cut)
     return cut
 
 
-def by_tokens(rows: Sequence[Tokens], most: int) -> list[list[Tokens]]:
+def by_tokens(rows: Sequence[Row], most: int) -> list[list[Row]]:
     """Rows sorted by length, cut into batches that padding does not make longer than `most` tokens."""
-    out: list[list[Tokens]] = []
-    for row in sorted(rows, key=lambda row: len(row[0])):
-        if out and (len(out[-1]) + 1) * len(row[0]) <= most:
+    out: list[list[Row]] = []
+    for row in sorted(rows, key=lambda row: len(row.source)):
+        if out and (len(out[-1]) + 1) * len(row.source) <= most:
             out[-1].append(row)
         else:
             out.append([row])
     return out
 
 
-def _drawn(pair: Pair, temperature: float, draw: random.Random) -> str:
-    if temperature <= 0 or len(pair.targets) == 1:
-        return pair.targets[0][0]
-    best = max(worth for _, worth in pair.targets)
-    weights = [exp((worth - best) / temperature) for _, worth in pair.targets]
-    return draw.choices([text for text, _ in pair.targets], weights)[0]
-
-
-def first_targets(pairs: Sequence[Pair], codec: Codec, config: StreamConfig) -> list[Tokens]:
-    """Pairs in tokens, each with its best target."""
+def rows_of(pairs: Sequence[Pair], codec: Codec, config: StreamConfig) -> list[Row]:
+    """Pairs in tokens."""
     sources = codec.sources([pair.source for pair in pairs], config.max_source)
-    return list(zip(sources, codec.targets([p.targets[0][0] for p in pairs], config.max_target), strict=True))
+    weighted = [_weighted(pair, config) for pair in pairs]
+    cut = iter(codec.targets([text for targets in weighted for text, _ in targets], config.max_target))
+    return [
+        Row(source, tuple((next(cut), weight) for _, weight in targets))
+        for source, targets in zip(sources, weighted, strict=True)
+    ]
+
+
+def _weighted(pair: Pair, config: StreamConfig) -> list[tuple[str, float]]:
+    """The best targets with their weights, which add up to one."""
+    if config.temperature <= 0:
+        return [(pair.targets[0][0], 1.0)]
+    ranked = sorted(pair.targets, key=lambda each: -each[1])[: config.targets]
+    shares = [exp((worth - ranked[0][1]) / config.temperature) for _, worth in ranked]
+    return [(text, share / sum(shares)) for (text, _), share in zip(ranked, shares, strict=True)]
 
 
 def hold_out(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:

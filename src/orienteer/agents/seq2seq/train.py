@@ -20,15 +20,15 @@ from torch import Tensor
 
 from orienteer.agents.pointer import checkpoint
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, save_folder
-from orienteer.agents.seq2seq.model import Row, Seq2Seq, from_files
-from orienteer.agents.seq2seq.stream import Place, Tokens, by_tokens
+from orienteer.agents.seq2seq.model import Seq2Seq, from_files
+from orienteer.agents.seq2seq.stream import Place, Row, by_tokens
 from orienteer.reader.errors import TrainingError
 
 BEST = "best"  # the folder, inside that of the training, of the weights that were judged best
 
 _WORTH = ("reward", "EM-T5")  # what a judgement is judged by, where it has it; the loss otherwise
 
-Stream = Callable[[Place], Iterator[tuple[Place, list[Tokens]]]]
+Stream = Callable[[Place], Iterator[tuple[Place, list[Row]]]]
 Judgement = Callable[[ModelFiles], Mapping[str, float]]
 
 
@@ -83,7 +83,7 @@ def train(
     model: Seq2Seq,
     tokenizer: Tokenizer,
     stream: Stream,
-    held: Sequence[Tokens],
+    held: Sequence[Row],
     config: TrainConfig,
     judge: Judgement | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
@@ -128,7 +128,7 @@ def train(
             for group in optimiser.param_groups:
                 group["lr"] = config.learning_rate * rate(done, config.decay)
             model.train(config.dropout > 0)
-            size = sum(len(target) for _, target in batch)
+            size = sum(row.size for row in batch)
             works = [
                 pool.submit(_gradients, model, parameters, part, size, (config.seed, state.step, number))
                 for number, part in enumerate(by_tokens(batch, config.part_tokens))
@@ -142,7 +142,7 @@ def train(
             state.step += 1
             state.epoch, state.pool, state.batch = place.epoch, place.pool, place.batch
             written += size
-            tokens += len(batch) * max(len(source) for source, _ in batch)
+            tokens += len(batch) * max(len(row.source) for row in batch)
 
             now = time.monotonic()
             last = bool(config.steps) and state.step >= config.steps
@@ -171,23 +171,23 @@ def rate(done: float, decay: float) -> float:
 
 
 def _gradients(
-    model: Seq2Seq, parameters: Sequence[torch.nn.Parameter], part: Sequence[Tokens], size: int, seeds: tuple[int, ...]
+    model: Seq2Seq, parameters: Sequence[torch.nn.Parameter], part: Sequence[Row], size: float, seeds: tuple[int, ...]
 ) -> tuple[list[Tensor], float]:
     if model.training:
         seed, step, number = seeds
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + number)
-    loss = model([Row(*row) for row in part])
+    loss = model(part)
     found = torch.autograd.grad(loss / size, parameters, allow_unused=True)
     gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
     return gradients, loss.item()
 
 
-def held_out_loss(model: Seq2Seq, held: Sequence[Tokens], config: TrainConfig) -> float:
+def held_out_loss(model: Seq2Seq, held: Sequence[Row], config: TrainConfig) -> float:
     """The cross-entropy of a target's token."""
     model.eval()
     with torch.no_grad():
-        total = sum(model([Row(*row) for row in part]).item() for part in by_tokens(held, config.part_tokens))
-    return float(total / sum(len(target) for _, target in held))
+        total = sum(model(part).item() for part in by_tokens(held, config.part_tokens))
+    return float(total / sum(row.size for row in held))
 
 
 def _keep_best(

@@ -29,8 +29,7 @@ class Writer:
             self.codec = Codec.from_json(files.tokenizer, files.shape)
             self._encoder = TextEncoder(files.shape, files.tensors, self.codec.vocabulary, compute, threads)
             tensors = dequantise(files.tensors)
-            words = tensors["encoder.embeddings.word_embeddings.weight" if files.shape.bert else "shared.weight"]
-            self._decoder = Decoder(files.shape, tensors, words, max_target)
+            self._decoder = Decoder(files.shape, tensors, max_target)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make the model: {error!r}; train it again") from None
         self._workers = ThreadPoolExecutor(threads, "writer") if threads > 1 else None

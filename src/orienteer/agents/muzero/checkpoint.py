@@ -1,0 +1,99 @@
+"""Checkpoints of a run: networks, optimiser, replay and counters in one file, whole or not at all (needs torch).
+
+No generator's state is kept because there is none: every draw is made from the run's seed and a counter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save_file
+
+from orienteer.agents.muzero.replay import Replay
+from orienteer.agents.muzero.turns import pack, unpack
+from orienteer.reader.errors import TrainingError
+
+CHECKPOINT, PUBLISHED = "checkpoint.safetensors", "published.safetensors"
+
+
+def save(
+    folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: Replay,
+    place: Mapping[str, Any],
+) -> None:  # fmt: skip
+    arrays: dict[str, NDArray[Any]] = {}
+    for part, module in modules.items():
+        arrays |= {f"{part}/{name}": value.numpy(force=True) for name, value in module.state_dict().items()}
+    for number, state in optimiser.state_dict()["state"].items():
+        for name, value in state.items():
+            if value is not None:
+                arrays[f"optimiser/{number}/{name}"] = torch.as_tensor(value).numpy(force=True)
+    arrays |= {f"replay/{name}": value for name, value in pack(list(replay.episodes)).items()}
+    arrays |= {"priorities": replay.priorities, "counted": replay.counted}
+    write(folder / CHECKPOINT, arrays, {"place": json.dumps(dict(place))})
+
+
+def resume(
+    folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: Replay
+) -> dict[str, Any]:
+    """The place that was saved, everything as it was then; empty where nothing was saved."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return {}
+    try:
+        with safe_open(path, "np") as file:
+            place: dict[str, Any] = json.loads(file.metadata()["place"])
+        arrays = load_file(path)
+        for part, module in modules.items():
+            module.load_state_dict(
+                {n.split("/", 1)[1]: torch.from_numpy(v) for n, v in arrays.items() if n.startswith(f"{part}/")}
+            )
+        state: dict[int, dict[str, torch.Tensor]] = {}
+        for name, value in arrays.items():
+            if name.startswith("optimiser/"):
+                _, number, key = name.split("/")
+                state.setdefault(int(number), {})[key] = torch.from_numpy(value)
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        packed = {n.removeprefix("replay/"): v for n, v in arrays.items() if n.startswith("replay/")}
+        replay.restore(unpack(packed), arrays["priorities"], arrays["counted"])
+        return place
+    except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise TrainingError(
+            f"{path}: not a checkpoint of this run ({error}); delete it to start afresh, or give another folder"
+        ) from None
+
+
+def publish(folder: Path, tensors: Mapping[str, NDArray[Any]], update: int) -> None:
+    """The newest weights, where actors look for them."""
+    write(folder / PUBLISHED, tensors, {"update": str(update)})
+
+
+def published(folder: Path) -> tuple[dict[str, NDArray[Any]], int]:
+    """The newest weights and how many updates made them."""
+    path = folder / PUBLISHED
+    try:
+        with safe_open(path, "np") as file:
+            update = int(file.metadata()["update"])
+            return {name: file.get_tensor(name) for name in file.keys()}, update  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError) as error:
+        raise TrainingError(f"{path}: no weights for actors there ({error}); actors need the learner's folder") from None
+
+
+def write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """A file that appears whole or not at all: a kill at any moment leaves the last one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, partial, dict(metadata))
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise TrainingError(f"{path}: cannot be written: {error.strerror}; free the disk or choose another") from None

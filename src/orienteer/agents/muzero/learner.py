@@ -1,0 +1,168 @@
+"""MuZero's losses and their steps: policy, value and reward along unrollings (needs torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batch
+from orienteer.agents.muzero.config import Support, Training
+from orienteer.agents.muzero.model import MuZeroModel, decoded, scaled_gradient, two_hot
+from orienteer.agents.muzero.tries import Trie
+from orienteer.agents.muzero.turns import Turn
+
+# What h sees of turns: whole [n, size], terms [all terms of all turns, width].
+Seeing = Callable[[Sequence[Turn]], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Means over the batch, and by row how far the first value was off."""
+
+    total: Tensor
+    parts: Mapping[str, float]
+    errors: NDArray[np.float64]
+
+
+def remembered(turns: Sequence[Turn]) -> tuple[Tensor, Tensor]:
+    """What a frozen h saw when the turns were played."""
+    whole = torch.from_numpy(np.stack([turn.whole for turn in turns]))
+    terms = torch.from_numpy(np.concatenate([turn.terms for turn in turns]).astype(np.float32))
+    return whole, terms
+
+
+def losses(model: MuZeroModel, batch: Batch, training: Training, index: Trie, see: Seeing = remembered) -> Losses:
+    sizes = model.sizes
+    whole, terms = see(batch.turns)
+    keys, embeds = _contexts(model, batch, terms)
+    state = model.begin(whole, _tensor(batch.past).long(), _tensor(batch.lengths).long())
+    queries, values, rewards = [], [], []
+    for place in range(len(batch.kinds) + 1):
+        if place:
+            acting = _embeds(model, batch, place - 1, embeds)
+            state = scaled_gradient(model.dynamics(acting, state), training.hidden_gradient if place > 1 else 1.0)
+            rewards.append(model.reward(state[:, : sizes.lstm]))
+        queries.append(model.policy.query(state))
+        values.append(model.value(state))
+    weight = _tensor(batch.weight)
+    # What is unrolled counts, all together, as much as the first place.
+    shares = torch.full((len(queries), 1), 1 / max(1, training.unroll))
+    shares[0] = 1.0
+    value_loss = _categorical(torch.stack(values), batch.value, batch.has_value, sizes.value, shares, weight)
+    reward_loss = torch.zeros(())
+    if rewards:
+        reward_loss = _categorical(
+            torch.stack(rewards), batch.reward[1:], batch.has_reward[1:], sizes.reward, shares[1:], weight
+        )
+    policy_loss, entropy = _policy(model, batch, torch.stack(queries), keys, index, shares, weight)
+    total = (
+        training.policy_weight * policy_loss
+        + training.value_weight * value_loss
+        + training.reward_weight * reward_loss
+    )
+    with torch.no_grad():
+        errors = (decoded(values[0], sizes.value) - _tensor(batch.value[0])).numpy().astype(np.float64)
+    parts = {
+        "policy": float(policy_loss), "value": float(value_loss), "reward_loss": float(reward_loss),
+        "entropy": float(entropy), "total": float(total), "prior_scale": float(model.prior_scale),
+    }  # fmt: skip
+    return Losses(total, parts, errors)
+
+
+def _contexts(model: MuZeroModel, batch: Batch, terms: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and embeddings of all nodes of the batch's tries."""
+    words = model.words[_tensor(batch.pieces).long().clamp(max=len(model.words) - 1)]
+    keys, embeds = model.piece_key(words), model.piece_embed(words)
+    if not model.sizes.words:
+        return keys, embeds
+    node, word = _tensor(batch.node_of).long(), _tensor(batch.word_of).long()
+    counts = _tensor(batch.word_counts).clamp(min=1).unsqueeze(1)
+
+    def means(vectors: Tensor) -> Tensor:
+        sums = torch.zeros(len(words), vectors.shape[1]).index_add(0, node, vectors[word])
+        return sums / counts
+
+    return keys + means(model.word_key(terms)), embeds + means(model.word_embed(terms))
+
+
+def _embeds(model: MuZeroModel, batch: Batch, place: int, embeds: Tensor) -> Tensor:
+    """The actions taken at a place, as g takes them in; past the end any will do, no loss counts there."""
+    kind, ids = _tensor(batch.kinds[place]).unsqueeze(1), _tensor(batch.ids[place]).long()
+    rules = model.dynamics.rules(ids.clamp(max=model.rules - 1))
+    local = embeds[ids.clamp(max=len(embeds) - 1)]
+    free = model.piece_embed(model.words[ids.clamp(max=len(model.words) - 1)])
+    return torch.where(kind == LOCAL_PIECE, local, torch.where(kind == INDEX_PIECE, free, rules))
+
+
+def _categorical(
+    logits: Tensor, target: NDArray[np.float32], counts: NDArray[np.float32], support: Support, shares: Tensor,
+    weight: Tensor,
+) -> Tensor:  # fmt: skip
+    """Cross-entropy [places, B], weighed and summed over places, mean over the batch."""
+
+    cross = -(two_hot(_tensor(target), support) * log_softmax(logits, -1)).sum(-1)
+    return (cross * _tensor(counts) * shares * weight).sum() / len(weight)
+
+
+def _policy(
+    model: MuZeroModel, batch: Batch, queries: Tensor, keys: Tensor, index: Trie, shares: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy with what the searches found, and the mean entropy of the policy itself at the first place."""
+    found = batch.candidates
+    loss, entropy = torch.zeros(()), torch.zeros(())
+    if len(found.id):
+        place, row = _tensor(found.place).long(), _tensor(found.row).long()
+        kind, ids = _tensor(found.kind), _tensor(found.id).long()
+        query = queries[place, row]  # [n, head]
+        free = model.piece_key(model.words[ids.clamp(max=len(model.words) - 1)])
+        rules = ids.clamp(max=model.rules - 1)
+        key = torch.where((kind == LOCAL_PIECE).unsqueeze(1), keys[ids.clamp(max=len(keys) - 1)], free)
+        key = torch.where((kind == RULE).unsqueeze(1), model.policy.out.weight[rules], key)
+        logits = (query * key).sum(1) + torch.where(kind == RULE, model.policy.out.bias[rules], torch.zeros(()))
+        if model.sizes.prior:
+            logits = logits + model.prior_scale * _tensor(found.lean)
+        group = place * queries.shape[1] + row
+        logs = logits - _log_sums(logits, group, queries.shape[0] * queries.shape[1])[group]
+        scale = shares[place, 0] * weight[row]
+        loss = loss - (_tensor(found.share) * logs * scale).sum()
+        first = place == 0
+        entropy = -(logs.exp() * logs)[first].sum() / max(1, len(torch.unique(group[first])))
+    if len(batch.beginnings):
+        place, row = _tensor(batch.beginnings).long().unbind(1)
+        first = torch.from_numpy(index.piece[1 : 1 + int(index.count[0])].astype(np.int64))
+        logs = log_softmax(queries[place, row] @ model.piece_key(model.words[first]).T, 1)
+        choice, column, share = map(_tensor, batch.beginning_targets)
+        scale = shares[place, 0] * weight[row]
+        loss = loss - (share * logs[choice.long(), column.long()] * scale[choice.long()]).sum()
+    return loss / len(weight), entropy
+
+
+def _log_sums(logits: Tensor, group: Tensor, groups: int) -> Tensor:
+    """log Σ e^x over each group [groups]."""
+    with torch.no_grad():
+        most = torch.full((groups,), -torch.inf).scatter_reduce(0, group, logits, "amax")
+        most = torch.where(torch.isinf(most), torch.zeros(()), most)
+    sums = torch.zeros(groups).index_add(0, group, torch.exp(logits - most[group]))
+    return torch.log(sums.clamp(min=1e-30)) + most
+
+
+def _tensor(array: NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def make_optimiser(model: MuZeroModel, training: Training) -> torch.optim.Optimizer:
+    """Matrices decay, vectors do not."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": training.weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    if training.optimiser == "sgd":
+        return torch.optim.SGD(groups, lr=training.learning_rate, momentum=0.9)
+    return torch.optim.AdamW(groups, lr=training.learning_rate)

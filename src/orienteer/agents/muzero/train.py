@@ -1,0 +1,360 @@
+"""A run of MuZero, from top to bottom: actors play, the learner learns, weights go back to the actors (needs torch).
+
+Everything goes on in this process, or actors are processes or a Ray cluster (`cluster.py`); either way an actor is given
+a numbered chunk of episodes, looks up the newest weights, plays, and returns them. A chunk that is done again because
+its worker died has the same numbers, so that no episode counts twice. In one process a run that was killed goes on to
+the very weights that it would have reached.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from orienteer.agents.muzero import checkpoint
+from orienteer.agents.muzero.batch import Batcher, Start
+from orienteer.agents.muzero.config import Config, Training
+from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, QueryGrammar
+from orienteer.agents.muzero.learner import losses, make_optimiser, remembered
+from orienteer.agents.muzero.model import MuZeroModel
+from orienteer.agents.muzero.playing import rethink
+from orienteer.agents.muzero.replay import Replay
+from orienteer.agents.muzero.scenes import Mind
+from orienteer.agents.muzero.tries import Trie
+from orienteer.agents.muzero.turns import Episode, Turn
+from orienteer.agents.muzero.watching import Limits, Watch
+from orienteer.cluster import MakeWork, run_chunks
+from orienteer.reader.errors import TrainingError
+
+BEST = "best"  # the folder, inside that of the run, of the weights that were judged best
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An actor's chunk: the numbers of its episodes, [first, first + count)."""
+
+    number: int
+    first: int
+    count: int
+    seed: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How long, and where.
+
+    chunks         to be played in all
+    clone_updates  of the weights by imitation of demonstrations, before anything is played
+    demonstrations share of a batch that stays demonstrations afterwards
+    judge_chunks   between two judgements
+    """
+
+    out: Path
+    chunks: int = 100
+    clone_updates: int = 0
+    demonstrations: float = 0.25
+    minutes: float = 0.0
+    workers: int = 1
+    ray: str | None = None
+    seed: int = 0
+    checkpoint_minutes: float = 3.0
+    judge_chunks: int = 10
+    patience: int = 0
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a run stands, as a checkpoint keeps it."""
+
+    cloned: int = 0
+    update: int = 0
+    done: list[int] = field(default_factory=list)
+    spent: float = 0.0
+    best: float | None = None
+    misses: int = 0
+    watch: dict[str, Any] = field(default_factory=dict)
+    stopped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a caller may show: one line a chunk."""
+
+    chunk: int
+    update: int
+    values: Mapping[str, float]
+    judged: Mapping[str, float]
+
+
+Judge = Callable[[Mapping[str, NDArray[Any]]], Mapping[str, float]]
+Keep = Callable[[Path, Mapping[str, NDArray[Any]], Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a run is made of.
+
+    model      g, f and what leads into them; `h` where h is trained too
+    words      [pieces, width] the encoder's word table, for searches over old turns
+    make_actor picklable: gives the work of an actor, from a task to its episodes
+    judge      from weights to measures; `reward` is what counts
+    keep       writes an agent's folder from weights and notes
+    """
+
+    model: MuZeroModel
+    grammar: QueryGrammar
+    index: Trie
+    words: NDArray[np.float32]
+    make_actor: MakeWork[Task, list[Episode]]
+    h: torch.nn.Module | None = None
+    judge: Judge | None = None
+    keep: Keep | None = None
+
+
+def train(
+    config: Config,
+    run: Run,
+    parts: Parts,
+    demonstrations: Sequence[Episode] = (),
+    show: Callable[[Progress], None] = lambda progress: None,
+) -> Place:
+    """Trains from the last checkpoint in `run.out` if there is one; leaves the best weights in `run.out / best`."""
+    return _Learner(config, run, parts, demonstrations, show).run()
+
+
+class _Learner:
+    """A run under way."""
+
+    def __init__(
+        self, config: Config, run: Run, parts: Parts, demonstrations: Sequence[Episode],
+        show: Callable[[Progress], None],
+    ) -> None:  # fmt: skip
+        self.config, self.options, self.parts, self.show = config, run, parts, show
+        torch.manual_seed(run.seed)
+        self.model = parts.model
+        self.modules: dict[str, torch.nn.Module] = {"model": self.model, **({"h": parts.h} if parts.h else {})}
+        self.optimiser = make_optimiser(self.model, config.training)
+        if parts.h is not None:
+            trained = [p for p in parts.h.parameters() if p.requires_grad]
+            self.optimiser.add_param_group({"params": trained, "lr": config.training.learning_rate / 20})
+        discount = config.search.discount
+        self.replay = Replay(config.training, discount)
+        self.demonstrations = Replay(_unbounded(config), discount)
+        self.demonstrations.add(demonstrations)
+        self.batcher = Batcher(
+            parts.grammar, parts.index, config.training.unroll, config.sizes.past, config.sizes.prior
+        )
+        self.place = Place(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
+        self.watch = Watch.from_dict(run.limits, self.place.watch) if self.place.watch else Watch(run.limits)
+        self.began, self.already, self.saved = time.monotonic(), self.place.spent, time.monotonic()
+        self.logs = _logs(run.out)
+
+    def run(self) -> Place:
+        if self.place.stopped:
+            return self.place
+        self._imitate()
+        self._publish()
+        waiting = self._tasks()
+        if waiting:
+            results = run_chunks(self.parts.make_actor, waiting, workers=self.options.workers, ray=self.options.ray)
+            self._play(iter(results), waiting)
+        if self.place.best is None:
+            self._keep({})
+        self._save()
+        return self.place
+
+    def _tasks(self) -> list[Task]:
+        count = self.config.training.episodes
+        done = set(self.place.done)
+        return [
+            Task(number, number * count, count, self.options.seed, str(self.options.out))
+            for number in range(self.options.chunks)
+            if number not in done
+        ]  # fmt: skip
+
+    def _imitate(self) -> None:
+        if self.options.clone_updates and not len(self.demonstrations):
+            raise TrainingError("updates by imitation were asked for, but there are no demonstrations")
+        sums: Counter[str] = Counter()
+        while self.place.cloned < self.options.clone_updates and not self._late():
+            chance = np.random.default_rng([self.options.seed, 1, self.place.cloned])
+            found = self._learn(self.demonstrations, self.config.training.batch, chance)
+            sums.update(found)
+            self.place.cloned += 1
+            if self.place.cloned % 50 == 0 or self.place.cloned == self.options.clone_updates:
+                values = {name: value / 50 for name, value in sums.items()}
+                self._report(Progress(-1, self.place.cloned, values, {}))
+                sums.clear()
+                self._save_now_and_then()
+        if self.place.best is None and self.place.cloned:
+            self._judge(-1)
+            self._save()
+
+    def _play(self, results: Iterator[tuple[int, list[Episode]]], tasks: Sequence[Task]) -> None:
+        for number, episodes in results:
+            task = tasks[number]
+            self.replay.add(episodes)
+            values = self._learn_from(episodes)
+            self.place.done.append(task.number)
+            why = self.watch.see(values.get("entropy", 1.0), values["reward"])
+            self.place.watch = self.watch.as_dict()
+            self._publish()
+            judged: Mapping[str, float] = {}
+            if len(self.place.done) % self.options.judge_chunks == 0:
+                judged = self._judge(task.number)
+            self._report(Progress(task.number, self.place.update, values, judged))
+            if why:
+                self.place.stopped = f"collapsed: {why}"
+            elif self.options.patience and self.place.misses >= self.options.patience:
+                self.place.stopped = f"no better judgement in the last {self.place.misses}"
+            self._save_now_and_then(bool(judged) or bool(self.place.stopped))
+            if self.place.stopped or self._late():
+                break
+
+    def _learn_from(self, episodes: Sequence[Episode]) -> dict[str, float]:
+        """The updates that one chunk brings, and what to log of it."""
+        sums: Counter[str] = Counter()
+        training = self.config.training
+        updates = training.updates if len(self.replay) else 0
+        for _ in range(updates):
+            chance = np.random.default_rng([self.options.seed, 2, self.place.update])
+            shown = int(round(training.batch * self.options.demonstrations)) if len(self.demonstrations) else 0
+            if shown:
+                self._learn(self.demonstrations, shown, chance)
+            sums.update(self._learn(self.replay, training.batch - shown, chance))
+            self.place.update += 1
+        self._rethink()
+        return {**{name: value / max(1, updates) for name, value in sums.items()}, **summary(episodes)}
+
+    def _learn(self, memory: Replay, count: int, chance: np.random.Generator) -> dict[str, float]:
+        drawn = memory.draw(count, chance)
+        starts = []
+        for (owner, turn), weight in zip(drawn.places, drawn.weights, strict=True):
+            path = memory.path(owner)
+            rules = int(path.starts[turn + 1] - path.starts[turn])
+            skip = int(chance.integers(rules)) if rules > self.config.training.unroll else 0
+            starts.append(Start(memory.episodes[owner], path, turn, skip, float(weight)))
+        see = self.parts.h if self.parts.h is not None else remembered
+        found = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, see)
+        self.optimiser.zero_grad()
+        found.total.backward()  # type: ignore[no-untyped-call]
+        parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
+        if self.config.training.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.training.clip)
+        self.optimiser.step()
+        memory.surprise(drawn.places, found.errors)
+        return dict(found.parts)
+
+    def _rethink(self) -> None:
+        """Some old turns are searched again with the newest weights."""
+        training = self.config.training
+        count = int(training.reanalyse * training.batch)
+        if not count or not len(self.replay) or self.parts.h is not None:
+            return
+        chance = np.random.default_rng([self.options.seed, 3, self.place.update])
+        places = list(dict.fromkeys(self.replay.draw(count, chance).places))
+        turns: list[Turn] = [self.replay.episodes[owner].turns[turn] for owner, turn in places]
+        mind = Mind(self.model.tensors(), self.config.sizes, self.parts.words, self.parts.grammar, self.parts.index)
+        for (owner, turn), made in zip(places, rethink(turns, mind, self.config, self.place.update), strict=True):
+            self.replay.rethought(owner, turn, made)
+
+    def _weights(self) -> dict[str, NDArray[Any]]:
+        own = {f"muzero.{name}": value for name, value in self.model.tensors().items()}
+        seen: dict[str, NDArray[Any]] = self.parts.h.tensors() if self.parts.h is not None else {}  # type: ignore[operator]
+        return {**own, **seen}
+
+    def _publish(self) -> None:
+        checkpoint.publish(self.options.out, self._weights(), self.place.update)
+
+    def _judge(self, chunk: int) -> Mapping[str, float]:
+        if self.parts.judge is None:
+            return {}
+        measures = self.parts.judge(self._weights())
+        worth = measures["reward"]
+        if self.place.best is None or worth > self.place.best:
+            self.place.best, self.place.misses = worth, 0
+            self._keep(measures)
+        else:
+            self.place.misses += 1
+        self._log({f"dev/{name}": value for name, value in measures.items()})
+        return measures
+
+    def _keep(self, measures: Mapping[str, float]) -> None:
+        if self.parts.keep is not None:
+            notes = {
+                "update": self.place.update, "cloned_updates": self.place.cloned, "measures": dict(measures),
+                "seconds": round(self._spent()), "seed": self.options.seed,
+            }  # fmt: skip
+            self.parts.keep(self.options.out / BEST, self._weights(), notes)
+
+    def _report(self, progress: Progress) -> None:
+        self._log({_named(name): value for name, value in progress.values.items()})
+        self.show(progress)
+
+    def _log(self, values: Mapping[str, float]) -> None:
+        if self.logs is not None:
+            for name, value in values.items():
+                self.logs.add_scalar(name, value, self.place.cloned + self.place.update)
+
+    def _spent(self) -> float:
+        return self.already + time.monotonic() - self.began
+
+    def _late(self) -> bool:
+        return bool(self.options.minutes) and self._spent() >= 60 * self.options.minutes
+
+    def _save_now_and_then(self, now: bool = False) -> None:
+        if now or time.monotonic() - self.saved >= 60 * self.options.checkpoint_minutes:
+            self._save()
+
+    def _save(self) -> None:
+        self.place.spent = self._spent()
+        checkpoint.save(self.options.out, self.modules, self.optimiser, self.replay, asdict(self.place))
+        self.saved = time.monotonic()
+
+
+def summary(episodes: Sequence[Episode]) -> dict[str, float]:
+    """What a chunk of episodes was like."""
+    count, turns = max(1, len(episodes)), [turn for episode in episodes for turn in episode.turns]
+    steps = max(1, len(turns))
+    found = {
+        "reward": sum(episode.gain for episode in episodes) / count,
+        "length": steps / count,
+        "stops": sum(episode.ended == "stop" for episode in episodes) / count,
+        "empty": sum(episode.empty for episode in episodes) / steps,
+        "advised": sum(episode.advised for episode in episodes) / count,
+        "search_value": sum(float(turn.values[0]) for turn in turns) / steps,
+    }
+    operators = Counter(int(turn.states[-1][OPERATOR]) for turn in turns)
+    for number, operator in enumerate(OPERATORS):
+        name = "plain" if operator.op == "or" else f"{operator.op}{operator.weight:g}" if operator.op == "^" else operator.op
+        found[f"operator {name}"] = operators[number] / steps
+    return found
+
+
+def _named(name: str) -> str:
+    if name in ("policy", "value", "reward_loss", "total"):
+        return f"loss/{name}"
+    return f"actions/{name.removeprefix('operator ')}" if name.startswith("operator ") else f"play/{name}"
+
+
+def _unbounded(config: Config) -> Training:
+    return replace(config.training, replay=1 << 30, priority=0.0, importance=0.0)
+
+
+def _logs(folder: Path) -> Any:
+    """A TensorBoard writer, where tensorboard is installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder / "logs"))

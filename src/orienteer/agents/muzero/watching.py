@@ -1,0 +1,55 @@
+"""Whether a run still learns: a policy that has lost its doubts, or rewards that have gone, end it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a run has collapsed.
+
+    entropy    of the policy where h has just looked, in nats: below it
+    reward     mean reward of episodes: this far below the best mean there was
+    patience   chunks in a row
+    """
+
+    entropy: float = 0.02
+    reward: float = 0.05
+    patience: int = 10
+
+
+@dataclass(slots=True)
+class Watch:
+    """Running means over chunks, and how long they have been bad."""
+
+    limits: Limits
+    entropy: float | None = None
+    reward: float | None = None
+    best: float | None = None
+    bad: int = 0
+
+    def see(self, entropy: float, reward: float) -> str | None:
+        """Why the run is to be stopped; None while it may go on."""
+        self.entropy, self.reward = _mean(self.entropy, entropy), _mean(self.reward, reward)
+        self.best = self.reward if self.best is None else max(self.best, self.reward)
+        why = None
+        if self.entropy < self.limits.entropy:
+            why = f"the policy's entropy has fallen to {self.entropy:.4f}, below {self.limits.entropy:g}"
+        elif self.reward < self.best - self.limits.reward:
+            why = f"the mean reward has fallen from {self.best:.3f} to {self.reward:.3f}"
+        self.bad = self.bad + 1 if why else 0
+        return why if why and self.bad >= self.limits.patience else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "limits"}
+
+    @classmethod
+    def from_dict(cls, limits: Limits, row: Mapping[str, Any]) -> Watch:
+        return cls(limits, **row)
+
+
+def _mean(before: float | None, now: float, share: float = 0.2) -> float:
+    return now if before is None else (1 - share) * before + share * now
