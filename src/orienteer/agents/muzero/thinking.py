@@ -133,7 +133,7 @@ def forward(embeds: Floats, states: Floats, net: Thinking, out: Floats) -> None:
         candidate(gates[row, 2 * units : 3 * units])
         for k in range(units):
             out[row, units + k] = gates[row, units + k] * states[row, units + k] + gates[row, k] * gates[row, 2 * units + k]
-    cells = np.ascontiguousarray(out[:, units:])
+    cells = out[:, units:].copy()
     normalise(cells, net.cell_norm)
     for row in range(rows):
         out[row, units:] = cells[row]

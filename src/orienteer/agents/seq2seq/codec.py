@@ -20,12 +20,12 @@ class Codec:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self.tokenizer, self._end = tokenizer, shape.end
-        self._first: list[int] = []
+        self.first: list[int] = []  # what every source begins with
         if shape.architecture == "bert":
             first = tokenizer.token_to_id("[CLS]")
             if first is None:
                 raise ModelCorruptError("the tokenizer has no [CLS]; expected that of a BERT")
-            self._first = [first]
+            self.first = [first]
         if tokenizer.get_vocab_size() > shape.vocabulary:
             raise ModelCorruptError(
                 f"the tokenizer has {tokenizer.get_vocab_size()} tokens, the model {shape.vocabulary}; "
@@ -53,8 +53,8 @@ class Codec:
 
     def sources(self, texts: Sequence[str], most: int) -> list[list[int]]:
         """What the encoder gets: the tail of a text that is too long is cut off."""
-        room = most - len(self._first) - 1
-        return [[*self._first, *ids[:room], self._end] for ids in self.pieces(texts)]
+        room = most - len(self.first) - 1
+        return [[*self.first, *ids[:room], self._end] for ids in self.pieces(texts)]
 
     def targets(self, texts: Sequence[str], most: int) -> list[list[int]]:
         """What the decoder shall write, the end included."""

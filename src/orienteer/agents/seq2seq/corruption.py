@@ -76,6 +76,7 @@ def corrupted_batches(
         draw = random.Random(f"{config.seed}/{place.batch}")
         cut = [ids[: config.length] for ids in codec.pieces([text(draw.randrange(count)) for _ in range(config.rows)])]
         place = Place(batch=place.batch + 1)
-        rows = [corrupted(ids, marks, end, config, draw) for ids in cut if len(ids) >= 4]
+        made = [corrupted(ids, marks, end, config, draw) for ids in cut if len(ids) >= 4]
+        rows = [Row([*codec.first, *row.source], row.targets) for row in made]
         if rows:
             yield place, rows
