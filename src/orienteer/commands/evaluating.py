@@ -30,6 +30,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
     answerer: Annotated[Path | None, typer.Option(help="folder of an answer generator, for EM-T5")] = None,
+    cache: Annotated[Path | None, typer.Option(help="a file of readings, kept from run to run")] = None,
     figures: Annotated[bool, typer.Option(help="draw the figures (extra: eval)")] = True,
     workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
@@ -48,7 +49,7 @@ def evaluate(
     names = [name.strip() for name in agents.split(",") if name.strip()]
     asked = list(islice(read_questions(questions), limit))
     training = list(read_questions(train)) if train is not None else None
-    engine, trained = open_engine(index), CachedReader(TrainedReader.from_pretrained(reader))
+    engine, trained = open_engine(index), CachedReader(TrainedReader.from_pretrained(reader), disk=cache)
     generator = None
     if answerer is not None:
         from orienteer.agents.answerer.answerer import Answerer
@@ -65,7 +66,7 @@ def evaluate(
         result = run(
             engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
             training=training, figures=figures, command=f"orienteer evaluate --agents {agents} --steps {steps}",
-            progress=show, crew=_crew(index, reader, workers, ray), answerer=generator,
+            progress=show, crew=_crew(index, reader, cache, workers, ray), answerer=generator,
         )  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
@@ -73,7 +74,7 @@ def evaluate(
         out.print(f"{len(asked)} questions × {len(names)} agents: {out_dir / 'report.md'}")
 
 
-def _crew(index: Path, reader: Path | None, workers: int, ray: str | None) -> Crew | None:
+def _crew(index: Path, reader: Path | None, cache: Path | None, workers: int, ray: str | None) -> Crew | None:
     """Workers that open the same index and reader; None where this process plays by itself."""
     from orienteer.engine.opening import absolute
     from orienteer.evaluation import Crew
@@ -81,5 +82,5 @@ def _crew(index: Path, reader: Path | None, workers: int, ray: str | None) -> Cr
 
     if workers == 1 and ray is None:
         return None
-    world = Files(absolute(index), reader.resolve() if reader is not None else None)
+    world = Files(absolute(index), *(path.resolve() if path is not None else None for path in (reader, cache)))
     return Crew(world, workers, ray)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orienteer.agents.registry import sees_answers
 from orienteer.evaluation import paper, tables
 from orienteer.evaluation.figures import FIGURES
 from orienteer.evaluation.generated import ABOUT, EM_T5
@@ -79,7 +80,8 @@ def _all_agents(findings: Findings) -> list[str]:
         bounds = findings.statistics.intervals.get(agent, {})
         cells = [_with_interval(values.get(name), bounds.get(name)) for name in QUALITY]
         written = [number(values.get(EM_T5))] if generated else []
-        rows.append([code(agent), *cells, *written, *(number(values.get(name), 1) for name in COSTS)])
+        shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
+        rows.append([shown, *cells, *written, *(number(values.get(name), 1) for name in COSTS)])
     meanings = [f"- **{each.name}**: {each.about}" + _same_as(each.ir_measures) for each in MEASURES.values()]
     return [
         "## All agents",
@@ -145,7 +147,8 @@ def _differences(findings: Findings) -> list[str]:
                 each = found[agent, measure]
                 text = f"{each.difference:+.2f} [{each.low:+.2f}, {each.high:+.2f}] p {_p(each.p_holm)}"
                 cells.append(f"**{text}**" if each.p_holm < _SURE else text)
-            rows.append([code(agent), *cells])
+            shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
+        rows.append([shown, *cells])
         lines += [f"### Against {code(baseline)}", "", table(["agent", *TESTED], rows)]
     return lines if comparisons else [*lines, "There is nothing to compare.", ""]
 

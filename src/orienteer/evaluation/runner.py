@@ -173,7 +173,7 @@ def _judge(
     if answerer is not None:
         _generate(work, summaries, answerer)
     metrics = {summary.name: summary.means() for summary in summaries}
-    run = _run(work, summaries)
+    run = _run(work, summaries) | ({"answerer_fingerprint": answerer.fingerprint} if answerer is not None else {})
     overlaps = None if training is None else overlapping(work.questions, training)
     stats = statistics(summaries, seed=work.settings.seed, overlaps=overlaps)
     drawing = figure_data(summaries)

@@ -131,8 +131,9 @@ def run(out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, **change
 
 def test_it_learns_to_copy_a_word_and_its_int8_folder_writes_it(tmp_path: Path) -> None:
     shown: list[Progress] = []
-    run(tmp_path / "out", copying(400), 220, show=shown.append, judge_steps=110, decay=0.5)
-    assert shown[-1].dev["loss"] < 0.2 < shown[0].dev["loss"] + 0.2
+    run(tmp_path / "out", copying(400), 220, show=shown.append, judge_steps=110, decay=0.5, part_tokens=256)
+    losses = [progress.dev["loss"] for progress in shown if progress.dev]
+    assert losses[-1] < 0.2 < losses[0] + 0.2
     to_int8(tmp_path / "out", tmp_path / "int8")
     writer = Writer(load_folder(tmp_path / "int8"), 24, 8, threads=1)
     found = writer.write(["reef keeper storm oil", "lamp keeper ship stone"], [None, None])
