@@ -1,12 +1,12 @@
 """The workbench under load: many clients at one time, each with a session streamed to it, again and again.
 
-    python benchmarks/serve.py --clients 200 --seconds 120 --ramp 60    # lost sessions, p50 and p99 of a step, memory
-    python benchmarks/serve.py --compare 1,32 --seconds 60              # sessions a second, by number of clients
+    python benchmarks/serve.py --clients 200 --seconds 120    # lost sessions, p50 and p99 of a step, memory
+    python benchmarks/serve.py --compare 1,32 --seconds 60    # sessions a second, by number of clients
 
 The bundled corpus, 5 steps. A step's time is what the client waits between two events of its stream. The first step of
-a session reads five passages, the others one or none: clients who all begin at once stay in step, and wait longest
-together for the first. With --ramp they come one after the other, and what is measured begins when all are there.
-Numbers of clients are compared on one server by turns, 96 sessions each, so that what else the machine does meets both.
+a session reads five passages, the others one or none, so clients who all begin at once wait longest for their first.
+With --ramp they come one after the other, and what is measured begins when all are there.
+Numbers of clients are compared on one server by turns, 32 sessions each, so that what else the machine does meets both.
 Prints JSON.
 """
 
@@ -32,7 +32,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 STEPS = 5
-TURN = 96  # sessions of one number of clients before the other has its turn
+TURN = 32  # sessions of one number of clients before the other has its turn
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ from rich.table import Table
 
 from orienteer.commands.dense import dense_run, embed
 from orienteer.commands.evaluating import evaluate
+from orienteer.commands.muzero import train_muzero
 from orienteer.commands.pointer import train_pointer
 from orienteer.commands.remote import doctor, index_to
 from orienteer.commands.serving import mcp, serve
@@ -333,6 +334,18 @@ def bench_fuzz(
         raise typer.Exit(1)
 
 
+@bench.command("mcts")
+def bench_mcts(
+    index: Annotated[Path | None, typer.Option(help="an index whose words plans think of; none: wordpieces")] = None,
+    base: Annotated[str, typer.Option(help="folder of a reader or BERT, for its tokenizer")] = "shipped",
+    peer_python: Annotated[str | None, typer.Option(help="a Python that has mctx; none: this one, if it has")] = None,
+    seconds: Annotated[float, typer.Option(help="for each figure at least", min=0.1)] = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Tree simulations a second, alone and with the networks, beside mctx where it is installed."""
+    _benchmark("mcts").run(index, base, peer_python, seconds, as_json)
+
+
 def _benchmark(name: str) -> Any:
     """A module of the source tree's `benchmarks` folder, which is not part of the installed package."""
     folder = Path(__file__).parents[2] / "benchmarks"
@@ -398,6 +411,7 @@ for command in (rocchio, read, ask, agents, show, evaluate, embed, dense_run, se
     app.command()(command)
 train.command("reader")(train_reader)
 train.command("pointer")(train_pointer)
+train.command("muzero")(train_muzero)
 train.command("t5")(train_t5)
 train.command("answerer")(train_answerer)
 app.command("rocchio-stats")(rocchio_stats)

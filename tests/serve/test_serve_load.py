@@ -26,7 +26,7 @@ def test_forty_clients_for_some_seconds_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not (SHIPPED / CONFIG).exists(), reason="needs the shipped reader")
 def test_two_hundred_sessions_for_two_minutes_lose_nothing_and_stay_in_memory() -> None:
-    row = serve.run(200, 120.0, None, ramp=60.0)
+    row = serve.run(200, 120.0, None)
     assert row["lost"] == 0
     assert row["p99_over_p50"] < 5
     assert row["memory_mb_end"] < 1.15 * row["memory_mb_quarter"]

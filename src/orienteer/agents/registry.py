@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from orienteer.agents import dense, ensemble
 from orienteer.agents.baselines import NoRefinement
 from orienteer.agents.family import AgentNameError, Checkpoint, CheckpointMissingError, Entry, Family, Wanted
+from orienteer.agents.muzero.family import FAMILY as MUZERO
 from orienteer.agents.pointer.family import FAMILY as POINTER
 from orienteer.agents.prf import OPERATORS, ByAnswer, ByIdf, ByRelevanceModel, Feedback
 from orienteer.agents.t5.family import FAMILY as T5
@@ -133,6 +134,7 @@ FAMILIES: tuple[Family, ...] = (
            "rocchio is G4", "reader, answers", re.compile("rocchio(-(?P<grammar>G[0-4]))?"), _rocchio,
            ("rocchio", *(f"rocchio-{name}" for name in GRAMMARS)), sees_answers=True),
     POINTER,
+    MUZERO,
     T5,
     ensemble.family(make_agent),
 )  # fmt: skip

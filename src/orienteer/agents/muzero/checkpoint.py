@@ -91,7 +91,7 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str,
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, partial, dict(metadata))
+        save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, partial, dict(metadata))
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)

@@ -61,7 +61,7 @@ class Training:
 
     episodes         played together, one chunk of an actor's work
     updates          of the weights for each chunk
-    sessions         at most so many steps of a session
+    steps            of a session at most
     empty_penalty    taken from the reward of a query that finds nothing
     td_steps         of n-step targets
     priority         exponent of prioritised replay; 0: uniform
@@ -70,6 +70,7 @@ class Training:
     advice           probability of an episode with advice at first; it falls to 0 over `advice_steps` updates
     hidden_gradient  what a step of g passes back
     temperature      of the choice by visits, while training
+    allow_stop       an episode may stop before its last step
     """
 
     batch: int = 64
@@ -96,6 +97,7 @@ class Training:
     advice: float = 0.5
     advice_steps: int = 20_000
     temperature: float = 1.0
+    allow_stop: bool = False
     initial_batch: int = 16
     recurrent_batch: int = 16
 
@@ -162,7 +164,7 @@ PAPER = Config(
     training=Training(
         batch=16, optimiser="sgd", learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5, targets="monte-carlo",
         value_weight=1.0, actors=500, steps=20, empty_penalty=1.0, replay=1000, priority=0.0, importance=0.0,
-        reanalyse=0.0, advice=0.5, advice_steps=1_000_000, initial_batch=4, recurrent_batch=32,
+        reanalyse=0.0, advice=0.5, advice_steps=1_000_000, allow_stop=True, initial_batch=4, recurrent_batch=32,
     ),
 )  # fmt: skip
 

@@ -69,8 +69,8 @@ def losses(model: MuZeroModel, batch: Batch, training: Training, index: Trie, se
     with torch.no_grad():
         errors = (decoded(values[0], sizes.value) - _tensor(batch.value[0])).numpy().astype(np.float64)
     parts = {
-        "policy": float(policy_loss), "value": float(value_loss), "reward_loss": float(reward_loss),
-        "entropy": float(entropy), "total": float(total), "prior_scale": float(model.prior_scale),
+        "policy": policy_loss.item(), "value": value_loss.item(), "reward_loss": reward_loss.item(),
+        "entropy": entropy.item(), "total": total.item(), "prior_scale": model.prior_scale.item(),
     }  # fmt: skip
     return Losses(total, parts, errors)
 
@@ -113,7 +113,7 @@ def _categorical(
 def _policy(
     model: MuZeroModel, batch: Batch, queries: Tensor, keys: Tensor, index: Trie, shares: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy with what the searches found, and the mean entropy of the policy itself at the first place."""
+    """Cross-entropy with what the searches found, and the mean entropy of the policy itself where there is a choice."""
     found = batch.candidates
     loss, entropy = torch.zeros(()), torch.zeros(())
     if len(found.id):
@@ -131,8 +131,7 @@ def _policy(
         logs = logits - _log_sums(logits, group, queries.shape[0] * queries.shape[1])[group]
         scale = shares[place, 0] * weight[row]
         loss = loss - (_tensor(found.share) * logs * scale).sum()
-        first = place == 0
-        entropy = -(logs.exp() * logs)[first].sum() / max(1, len(torch.unique(group[first])))
+        entropy = -(logs.exp() * logs).sum() / len(torch.unique(group))
     if len(batch.beginnings):
         place, row = _tensor(batch.beginnings).long().unbind(1)
         first = torch.from_numpy(index.piece[1 : 1 + int(index.count[0])].astype(np.int64))

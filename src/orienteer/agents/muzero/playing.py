@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from orienteer.agents.muzero.advice import Adviser, promoted
 from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.grammar import LEFT, QueryGrammar
 from orienteer.agents.muzero.look import Look, Looker
+from orienteer.agents.muzero.memory import Memory
 from orienteer.agents.muzero.planning import Plan, plan_turns
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.sight import Eyes, Sight
 from orienteer.agents.muzero.tries import LocalTries, Spelling, local_tries
 from orienteer.agents.muzero.turns import Episode, Turn, turn_of
-from orienteer.agents.muzero.world import Scene
 from orienteer.agents.pointer.slots import grammar_bits
 from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS
 from orienteer.rocchio.vocabulary import Word
 from orienteer.session import Environment, Observation, Session
@@ -27,12 +30,19 @@ from orienteer.session.score import reward
 
 @dataclass(frozen=True, slots=True)
 class Senses:
-    """Everything between an observation and a scene: looking, seeing, spelling."""
+    """Everything between an observation and a scene: looking, seeing, spelling, remembering."""
 
     looker: Looker
     eyes: Eyes
     spelling: Spelling
+    memory: Memory
     config: Config
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, engine: Engine, eyes: Eyes, grammar: QueryGrammar, config: Config) -> Senses:
+        spelling = Spelling(tokenizer)
+        looker = Looker(tokenizer, engine, config.max_pieces, config.title_pieces)
+        return cls(looker, eyes, spelling, Memory(grammar, spelling), config)
 
     def see(self, observations: Sequence[Observation]) -> list[tuple[Look, Sight]]:
         looks = [self.looker(observation) for observation in observations]
@@ -50,7 +60,6 @@ class _Game:
     ideal: frozenset[Word] | None
     advised: bool
     turns: list[Turn]
-    past: list[int]
 
 
 def play_episodes(
@@ -70,24 +79,29 @@ def play_episodes(
     advised = [draw.random() < advice for draw in draws]
     ideals = _ideals(environment, sessions, advised)
     games = [
-        _Game(number, session, draw, ideal, ideal is not None, [], [])
+        _Game(number, session, draw, ideal, ideal is not None, [])
         for (number, _), session, draw, ideal in zip(questions, sessions, draws, ideals, strict=True)
     ]
     while going := [game for game in games if not game.session.ended]:
         observations = environment.observe([game.session for game in going])
         seen = senses.see(observations)
         tries = [_tries(look, senses.spelling, game) for (look, _), game in zip(seen, going, strict=True)]
+        pasts = [senses.memory(observation.refinements, config.sizes.past) for observation in observations]
         scenes = [
-            mind.scene(sight, look.terms, trie, game.past, observation.steps_left, observation.may_stop)
-            for (look, sight), trie, game, observation in zip(seen, tries, going, observations, strict=True)
+            mind.scene(sight, look.terms, trie, past, observation.steps_left, observation.may_stop)
+            for (look, sight), trie, past, observation in zip(seen, tries, pasts, observations, strict=True)
         ]
         plans = plan_turns(mind, scenes, config.search, [g.draw for g in going], config.training.temperature)
         actions = [plan.action(look.terms) for plan, (look, _) in zip(plans, seen, strict=True)]
         before = [game.session for game in going]
         for game, session in zip(going, environment.take(before, actions), strict=True):
             game.session = session
-        for game, was, (look, sight), trie, plan, scene in zip(going, before, seen, tries, plans, scenes, strict=True):
-            _note(game, was, look, sight, trie, plan, scene, config, keep_rows)
+        rows = zip(going, before, seen, tries, pasts, plans, scenes, strict=True)
+        for game, was, (look, sight), trie, past, plan, scene in rows:
+            gain = _gain(was, game.session, plan, config)
+            if plan.actions:
+                left = int(scene.state[LEFT])
+                game.turns.append(turn_of(look, sight, trie, past, plan, gain, left, scene.may_stop, keep_rows))
     return [_episode(game) for game in games]
 
 
@@ -106,22 +120,14 @@ def _tries(look: Look, spelling: Spelling, game: _Game) -> LocalTries:
     return local_tries(look.terms, spelling, wanted)
 
 
-def _note(
-    game: _Game, was: Session, look: Look, sight: Sight, tries: LocalTries, plan: Plan, scene: Scene, config: Config,
-    keep_rows: bool,
-) -> None:  # fmt: skip
-    """The turn that was just taken, with its reward; a turn without any rule is no turn."""
-    if not plan.actions:
-        return
-    step = game.session.steps[-1]
-    gain = 0.0
-    if plan.word >= 0 and len(game.session.steps) > len(was.steps):
-        assert step.score is not None
-        assert was.score is not None
-        gain = reward(step.score, was.score) - (config.training.empty_penalty if step.dead_end else 0.0)
-    left = int(scene.state[-1])
-    game.turns.append(turn_of(look, sight, tries, game.past, plan, gain, left, scene.may_stop, keep_rows))
-    game.past = (game.past + plan.actions)[-config.sizes.past :]
+def _gain(was: Session, now: Session, plan: Plan, config: Config) -> float:
+    """The reward of a turn: what its query adds to the score; stopping adds nothing."""
+    if plan.word < 0 or len(now.steps) == len(was.steps):
+        return 0.0
+    step = now.steps[-1]
+    if step.score is None or was.score is None:
+        return 0.0
+    return reward(step.score, was.score) - (config.training.empty_penalty if step.dead_end else 0.0)
 
 
 def _episode(game: _Game) -> Episode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,6 +71,10 @@ class Eyes:
             }
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an h: {error!r}; train it again") from None
+        digest = hashlib.sha256()
+        for name in sorted(own):
+            digest.update(name.encode() + np.ascontiguousarray(own[name]).tobytes())
+        self.fingerprint = f"{digest.hexdigest()[:16]}-{compute}"
         self._workers = ThreadPoolExecutor(threads, "muzero") if threads > 1 else None
 
     def see(self, looks: Sequence[Look], grammar: Floats) -> list[Sight]:

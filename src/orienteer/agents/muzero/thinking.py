@@ -87,7 +87,7 @@ def thinking_from(tensors: Mapping[str, NDArray[Any]], sizes: Sizes) -> Thinking
         norm("dynamics.state_norm"), norm("dynamics.cell_norm"), head("policy"), head("value"), head("reward"),
         _support(sizes.value.low, sizes.value.high, sizes.value.bins),
         _support(sizes.reward.low, sizes.reward.high, sizes.reward.bins),
-        sizes.gates == "relu", float(tensors["prior_scale"]) if sizes.prior else 0.0,
+        sizes.gates == "relu", float(tensors["prior_scale"].reshape(())) if sizes.prior else 0.0,
     )  # fmt: skip
 
 

@@ -131,9 +131,16 @@ class Spelling:
                 if 0 < len(found.ids) <= MOST_PIECES and self._unknown not in found.ids:
                     yield tuple(found.ids)
 
+    def whole_words(self) -> list[str]:
+        """The tokens that are words by themselves."""
+        return sorted(name for name in self._tokenizer.get_vocab() if name.isalnum())
+
+    def token(self, piece: int) -> str:
+        return str(self._tokenizer.id_to_token(int(piece)))
+
     def spelt(self, pieces: Iterable[int]) -> str:
         """Pieces as a person reads them."""
-        return "".join(str(self._tokenizer.id_to_token(int(piece))).removeprefix("##") for piece in pieces)
+        return "".join(self.token(piece).removeprefix("##") for piece in pieces)
 
     @property
     def digest(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 class Limits:
     """When a run has collapsed.
 
-    entropy    of the policy where h has just looked, in nats: below it
+    entropy    of the policy, a mean over all choices, in nats: below it
     reward     mean reward of episodes: this far below the best mean there was
     patience   chunks in a row
     """

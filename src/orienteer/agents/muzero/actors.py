@@ -1,0 +1,138 @@
+"""An actor's work on real questions: picklable, so that it can be made on any machine that sees the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.muzero.advice import advice_probability
+from orienteer.agents.muzero.base import Base, load_base
+from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.folder import OWN
+from orienteer.agents.muzero.grammar import QueryGrammar, query_grammar
+from orienteer.agents.muzero.index_words import index_words
+from orienteer.agents.muzero.playing import Senses, play_episodes
+from orienteer.agents.muzero.scenes import Mind
+from orienteer.agents.muzero.sight import Eyes
+from orienteer.agents.muzero.tries import Trie
+from orienteer.agents.muzero.turns import Episode
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine
+from orienteer.errors import OrienteerError
+from orienteer.query import GRAMMARS
+from orienteer.reader.protocol import Reader
+from orienteer.session import Environment, Settings
+
+if TYPE_CHECKING:
+    from orienteer.agents.muzero.train import Task
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Engine, reader, questions and h's parts, opened once for everything in a process."""
+
+    engine: Engine
+    reader: Reader
+    questions: Sequence[Question]
+    base: Base
+    eyes: Eyes
+    senses: Senses
+    grammar: QueryGrammar
+    index: Trie
+    config: Config
+
+    @classmethod
+    def of(
+        cls, engine: Engine, reader: Reader, questions: Sequence[Question], base: Base, config: Config, threads: int = 1
+    ) -> World:
+        tokenizer = base.plain_tokenizer()
+        grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
+        eyes = Eyes(base.bert, base.tensors, tokenizer, threads=threads)
+        senses = Senses.of(tokenizer, engine, eyes, grammar, config)
+        index = index_words(engine, senses.spelling)
+        return cls(engine, reader, questions, base, eyes, senses, grammar, index, config)
+
+    def environment(self, seed: int) -> Environment:
+        training = self.config.training
+        settings = Settings(
+            steps=training.steps, snippet=self.config.snippet, allow_stop=training.allow_stop, seed=seed
+        )  # fmt: skip
+        return Environment(self.engine, self.reader, settings)
+
+
+class Actor:
+    """Plays the episodes of tasks with the weights that are newest then."""
+
+    def __init__(self, world: World, keep_rows: bool = False) -> None:
+        if not world.questions:
+            raise OrienteerError("no questions with answers to play; name a file of questions that have some")
+        self._world, self._keep_rows = world, keep_rows
+        self._environment: Environment | None = None
+
+    def __call__(self, task: Task) -> list[Episode]:
+        from orienteer.agents.muzero import checkpoint
+
+        world = self._world
+        tensors, update = checkpoint.published(Path(task.folder))
+        senses, words = self._senses(tensors)
+        own = {name.removeprefix(OWN): value for name, value in tensors.items() if name.startswith(OWN)}
+        mind = Mind(own, world.config.sizes, words, world.grammar, world.index)
+        training = world.config.training
+        self._environment = self._environment or world.environment(task.seed)
+        return play_episodes(
+            self._environment, senses, mind, self._asked(task), task.seed,
+            advice=advice_probability(training.advice, training.advice_steps, update), keep_rows=self._keep_rows,
+        )  # fmt: skip
+
+    def _senses(self, tensors: dict[str, NDArray[Any]]) -> tuple[Senses, NDArray[np.float32]]:
+        """As they were; with new eyes where h is trained too."""
+        world = self._world
+        seen = {name: value for name, value in tensors.items() if not name.startswith(OWN)}
+        if not seen:
+            return world.senses, world.eyes.words
+        tokenizer = world.base.plain_tokenizer()
+        eyes = Eyes(world.base.bert, {**world.base.tensors, **seen}, tokenizer, threads=1)
+        return Senses.of(tokenizer, world.engine, eyes, world.grammar, world.config), eyes.words
+
+    def _asked(self, task: Task) -> list[tuple[int, Question]]:
+        """Each question once in every round, in a new order each time."""
+        questions = self._world.questions
+        asked = []
+        for number in range(task.first, task.first + task.count):
+            round_, place = divmod(number, len(questions))
+            order = np.random.default_rng([task.seed, 4, round_]).permutation(len(questions))
+            asked.append((number, questions[int(order[place])]))
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class MakeActor:
+    """Opens index, reader and questions in whichever process the actor lives."""
+
+    index: str
+    reader: str | None
+    cache: str | None
+    questions: tuple[str, ...]
+    base: str
+    config: Config
+    threads: int = 1
+    keep_rows: bool = False
+
+    def __call__(self) -> Callable[[Task], list[Episode]]:
+        return Actor(self.world(), self.keep_rows)
+
+    def world(self) -> World:
+        from orienteer.data import read_questions
+        from orienteer.engine.opening import open_engine
+        from orienteer.reader import CachedReader, TrainedReader
+
+        engine = open_engine(Path(self.index), threads=self.threads)
+        trained = TrainedReader.from_pretrained(Path(self.reader) if self.reader else None, threads=self.threads)
+        reader = CachedReader(trained, disk=Path(self.cache) if self.cache else None)
+        found = [question for path in self.questions for question in read_questions(Path(path)) if question.answers]
+        return World.of(engine, reader, found, load_base(self.base), self.config, self.threads)

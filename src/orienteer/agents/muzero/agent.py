@@ -1,0 +1,99 @@
+"""The agent `muzero`: plans each refinement in its learned model, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orienteer.agents.muzero.display import tree_view
+from orienteer.agents.muzero.folder import SHIPPED, MuZeroFiles, load_folder
+from orienteer.agents.muzero.grammar import query_grammar
+from orienteer.agents.muzero.index_words import index_words
+from orienteer.agents.muzero.planning import Grown, Plan, plan_turns
+from orienteer.agents.muzero.playing import Senses
+from orienteer.agents.muzero.scenes import Mind
+from orienteer.agents.muzero.search import SearchSettings
+from orienteer.agents.muzero.sight import Eyes
+from orienteer.agents.muzero.tries import Trie, local_tries
+from orienteer.agents.pointer.decoding import has_room
+from orienteer.agents.pointer.runtime import plain_tokenizer
+from orienteer.engine.protocol import Engine
+from orienteer.query import GRAMMARS
+from orienteer.reader.errors import ModelCorruptError
+from orienteer.reader.runtime import Compute
+from orienteer.session import STOP, Action, Observation
+
+_TOGETHER = 64  # sessions in one search: more would not fit the caches
+
+
+class MuZeroAgent:
+    """An `Agent` from a folder that training wrote; the shipped one unless told otherwise."""
+
+    def __init__(
+        self,
+        files: MuZeroFiles,
+        engine: Engine,
+        search: SearchSettings | None = None,
+        *,
+        compute: Compute = "int8",
+        threads: int = 0,
+        eyes: Eyes | None = None,
+        index: Trie | None = None,
+    ) -> None:
+        """`eyes` and `index` where a caller has them already."""
+        config = files.config
+        tokenizer = plain_tokenizer(files.tokenizer)
+        self.search = replace(search or config.search, noise_share=0.0)
+        self.grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
+        eyes = eyes or Eyes(files.bert, files.tensors, tokenizer, compute=compute, threads=threads)
+        self._senses = Senses.of(tokenizer, engine, eyes, self.grammar, config)
+        trie = index if index is not None else index_words(engine, self._senses.spelling)
+        try:
+            self._mind = Mind(files.own, config.sizes, eyes.words, self.grammar, trie)
+        except (KeyError, ValueError) as error:
+            raise ModelCorruptError(f"these weights do not make a MuZero: {error!r}; train it again") from None
+        self.fingerprint = f"{files.fingerprint}-{self.search.simulations}-{compute}"
+
+    @classmethod
+    def from_pretrained(
+        cls, folder: str | Path | None, engine: Engine, search: SearchSettings | None = None, *, threads: int = 0
+    ) -> MuZeroAgent:
+        """`threads` = 0 takes one for each core this process may use."""
+        return cls(load_folder(Path(folder) if folder else SHIPPED), engine, search, threads=threads)
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        return [action for action, _ in self._decide(observations, None)]
+
+    def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
+        """Each action with its value, and the tree that was searched for its first rule."""
+        grown: list[Grown] = []
+        decided = self._decide(observations, grown)
+        return [(action, self._notes(plan, grown[place])) for place, (action, plan) in enumerate(decided)]
+
+    def _decide(self, observations: Sequence[Observation], grown: list[Grown] | None) -> list[tuple[Action, Plan]]:
+        decided: list[tuple[Action, Plan]] = []
+        for start in range(0, len(observations), _TOGETHER):
+            some = observations[start : start + _TOGETHER]
+            seen = self._senses.see(some)
+            scenes = [
+                self._mind.scene(
+                    sight, look.terms, local_tries(look.terms, self._senses.spelling),
+                    self._senses.memory(observation.refinements, self._mind.sizes.past),
+                    max(1, observation.steps_left), observation.may_stop,
+                )
+                for (look, sight), observation in zip(seen, some, strict=True)
+            ]  # fmt: skip
+            plans = plan_turns(self._mind, scenes, self.search, grown=grown)
+            for plan, (look, _), observation in zip(plans, seen, some, strict=True):
+                room = has_room(observation, self._senses.looker.lexicon)
+                decided.append((plan.action(look.terms) if room else STOP, plan))
+        return decided
+
+    def _notes(self, plan: Plan, grown: Grown) -> dict[str, Any]:
+        return {
+            "simulations": self.search.simulations,
+            "value": round(plan.values[0], 4) if plan.values else 0.0,
+            "tree": tree_view(grown, self.grammar, self._senses.spelling),
+        }

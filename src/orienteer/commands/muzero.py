@@ -1,0 +1,169 @@
+"""`train muzero`: from questions, and Rocchio sessions if there are some, to an agent, on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from orienteer.errors import MissingExtraError, OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.agents.muzero.actors import World
+    from orienteer.agents.muzero.train import Judge, Progress
+    from orienteer.agents.muzero.turns import Episode
+
+out = Console(highlight=False)
+
+
+def train_muzero(
+    questions: Annotated[list[Path], typer.Option(help="questions with answers to play; may be repeated")],
+    index: Annotated[Path, typer.Option(help="the index to search")],
+    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, logs and the agent")],
+    base: Annotated[str, typer.Option(help="what h starts from: a pointer's, reader's or BERT's folder")] = "shipped",
+    sessions: Annotated[
+        list[Path] | None, typer.Option(help="Rocchio sessions for a warm start; may be repeated")
+    ] = None,
+    session_questions: Annotated[
+        list[Path] | None, typer.Option(help="the questions of the sessions; none: those of --questions")
+    ] = None,
+    session_limit: Annotated[int, typer.Option(help="sessions of each file at most; 0: all", min=0)] = 0,
+    clone_updates: Annotated[int, typer.Option(help="updates by imitation before anything is played", min=0)] = 2000,
+    preset: Annotated[str, typer.Option(help="small, or paper for every value of the paper's table")] = "small",
+    reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
+    cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
+    dev: Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")] = None,
+    dev_limit: Annotated[int, typer.Option(help="how many of them", min=1)] = 100,
+    chunks: Annotated[int, typer.Option(help="chunks of episodes in all", min=0)] = 1000,
+    minutes: Annotated[float, typer.Option(help="of training in all, kills included; 0: no limit")] = 0.0,
+    judge_chunks: Annotated[int, typer.Option(help="chunks between two judgements on --dev", min=1)] = 20,
+    patience: Annotated[int, typer.Option(help="judgements without a new best one, then stop; 0: never")] = 0,
+    train_h: Annotated[bool, typer.Option("--train-h", help="train the encoder too, as the paper does")] = False,
+    simulations: Annotated[int | None, typer.Option(help="of a search", min=0)] = None,
+    gumbel: Annotated[int | None, typer.Option(help="actions considered by Gumbel's choice at the root")] = None,
+    episodes: Annotated[int | None, typer.Option(help="played together, a chunk", min=1)] = None,
+    updates: Annotated[int | None, typer.Option(help="of the weights a chunk", min=0)] = None,
+    learning_rate: Annotated[float | None, typer.Option()] = None,
+    steps: Annotated[int | None, typer.Option(help="of a session at most", min=1)] = None,
+    workers: Annotated[int, typer.Option(help="actors; 1: in this process; 0 with --ray: one a processor")] = 1,
+    ray: Annotated[str | None, typer.Option(help="address of a Ray cluster for the actors, or local")] = None,
+    seed: int = 0,
+    threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
+) -> None:
+    """Train MuZero; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train muzero --questions train.jsonl --index my-index --base POINTER --sessions rocchio.jsonl --out DIR
+    """
+    try:
+        import torch
+
+        from orienteer.agents.muzero.train import Parts, Run, train
+    except ImportError as error:
+        raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.agents.muzero.actors import Actor, MakeActor
+    from orienteer.agents.muzero.config import preset as preset_of
+    from orienteer.agents.muzero.model import MuZeroModel
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
+    config = preset_of(preset).with_options(
+        simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, learning_rate=learning_rate,
+        steps=steps,
+    )  # fmt: skip
+    make = MakeActor(
+        str(index), str(reader) if reader else None, str(cache) if cache else None, tuple(map(str, questions)), base,
+        config, threads if workers == 1 else 1, train_h,
+    )  # fmt: skip
+    world = make.world()
+    if not world.base.cloned and config.sizes.prior:
+        config = config.with_options(prior=False)  # a head that was never trained has no opinion
+        make, world = replace(make, config=config), replace(world, config=config)
+    shown = _demonstrations(world, out_dir, sessions or [], session_questions or questions, session_limit)
+    out.print(f"{len(world.questions):,} questions; {len(shown):,} demonstrations; {len(world.index):,} index nodes")
+    model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
+    h = None
+    if train_h:
+        from orienteer.agents.muzero.seeing import Seeing
+
+        h = Seeing(world.base, world.grammar.grammar)
+    parts = Parts(
+        model, world.grammar, world.index, world.base.words,
+        (lambda: Actor(world, train_h)) if workers == 1 and ray is None else make,
+        h, _judge(world, dev, dev_limit, threads, train_h), lambda *each: _keep(world, *each),
+    )  # fmt: skip
+    run = Run(
+        out_dir, chunks, clone_updates if shown else 0, minutes=minutes, workers=workers, ray=ray, seed=seed,
+        judge_chunks=judge_chunks, patience=patience,
+    )  # fmt: skip
+    place = train(config, run, parts, shown, _show)
+    if place.stopped:
+        out.print(f"stopped: {place.stopped}")
+    _ship(out_dir)
+    out.print(f"{out_dir / 'agent'}: play it as muzero={out_dir / 'agent'}")
+
+
+def _demonstrations(
+    world: World, folder: Path, files: list[Path], questions: list[Path], limit: int
+) -> list[Episode]:
+    from orienteer.agents.muzero.cloning import demonstrations
+    from orienteer.agents.pointer.labels import by_id
+    from orienteer.data import read_questions
+
+    if not files:
+        return []
+    asked = by_id(question for path in questions for question in read_questions(path))
+    found: list[Episode] = []
+    for file in files:
+        some = demonstrations(
+            folder / "demonstrations", file, asked, world.engine, world.reader, world.senses, world.grammar,
+            world.index, limit,
+        )  # fmt: skip
+        found += [replace(episode, number=-1 - len(found) - place) for place, episode in enumerate(some)]
+    return found
+
+
+def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bool) -> Judge | None:
+    from orienteer.agents.muzero.judging import Judge as Judging
+    from orienteer.data import read_questions
+    from orienteer.session import Environment, Settings
+
+    if dev is None:
+        return None
+    asked = [question for question in read_questions(dev) if question.answers][:limit]
+    if not asked:
+        raise OrienteerError(f"{dev}: no questions with answers in it")
+    environment = Environment(world.engine, world.reader, Settings(snippet=world.config.snippet))
+    return Judging(
+        environment, asked, world.base, world.config, world.index, None if train_h else world.eyes, threads
+    )  # fmt: skip
+
+
+def _keep(world: World, folder: Path, weights: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
+    from orienteer.agents.muzero.folder import save_folder
+
+    save_folder(
+        folder, world.base.bert, {**world.base.tensors, **weights}, world.base.tokenizer, world.config,
+        cloned=world.base.cloned, base=world.base.name, **notes,
+    )  # fmt: skip
+
+
+def _ship(folder: Path) -> None:
+    """The best weights in the form that is shipped and played."""
+    from orienteer.agents.muzero.folder import for_shipping, load_folder, save_folder
+    from orienteer.agents.muzero.train import BEST
+
+    files = load_folder(folder / BEST)
+    save_folder(folder / "agent", files.bert, for_shipping(files), files.tokenizer, files.config, **files.notes)
+
+
+def _show(progress: Progress) -> None:
+    names = ("reward", "policy", "value", "reward_loss", "entropy", "empty", "stops")
+    values = [(name, progress.values[name]) for name in names if name in progress.values]
+    shown = "  ".join(f"{name} {value:.3f}" for name, value in [*values, *progress.judged.items()])
+    what = f"chunk {progress.chunk}" if progress.chunk >= 0 else "imitation"
+    out.print(f"{what}  update {progress.update}  {shown}")
+

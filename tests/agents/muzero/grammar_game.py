@@ -1,0 +1,103 @@
+"""A game of the grammar without any engine: each turn shows a mood, and one word fits it. Two turns make an episode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from little_vocabulary import SPELLING, TERMS, term
+from tiny_mind import WHOLE, WIDTH, index_trie, word_table
+
+from orienteer.agents.muzero import checkpoint
+from orienteer.agents.muzero.config import Config, Sizes, Support, Training
+from orienteer.agents.muzero.grammar import query_grammar
+from orienteer.agents.muzero.look import Look
+from orienteer.agents.muzero.planning import plan_turns
+from orienteer.agents.muzero.scenes import Mind
+from orienteer.agents.muzero.search import SearchSettings
+from orienteer.agents.muzero.sight import Sight
+from orienteer.agents.muzero.train import Task
+from orienteer.agents.muzero.tries import local_tries
+from orienteer.agents.muzero.turns import Episode, turn_of
+from orienteer.agents.pointer.rendering import Rendered
+from orienteer.agents.pointer.slots import SLOTS
+from orienteer.query import GRAMMARS
+
+WORDS = [term(each.text, "snippet") for each in TERMS]
+TURNS = 2
+CONFIG = Config(
+    grammar="G0",
+    sizes=Sizes(
+        lstm=32, head=16, embed=16, gru=4, past=4, value=Support(-1.0, 2.0, 7), reward=Support(-1.0, 1.0, 5), prior=False
+    ),
+    search=SearchSettings(simulations=12, children=20, noise_share=0.25, noise_alpha=0.5),
+    training=Training(
+        batch=32, episodes=32, updates=15, replay=512, steps=TURNS, learning_rate=5e-3, unroll=3, reanalyse=0.25,
+        advice=0.0,
+    ),
+)  # fmt: skip
+
+
+def grammar_of(config: Config = CONFIG):  # type: ignore[no-untyped-def]
+    return query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
+
+
+def sight_of(mood: int, draw: np.random.Generator) -> Sight:
+    whole = draw.normal(0, 0.1, WHOLE).astype(np.float32)
+    whole[mood] += 1
+    terms = draw.normal(0, 0.1, (len(WORDS), WIDTH)).astype(np.float32)
+    terms[np.arange(len(WORDS)), np.arange(len(WORDS))] += 1
+    terms = terms.astype(np.float16).astype(np.float32)  # as turns keep them
+    return Sight(whole, terms, draw.normal(size=(len(WORDS), len(SLOTS))).astype(np.float16).astype(np.float32), 0.0)
+
+
+def look_of() -> Look:
+    row = Rendered(np.zeros(1, np.int32), np.zeros(1, np.uint8), np.zeros((0, 3), np.int16))
+    none = np.zeros(1, np.uint8)
+    return Look(tuple(WORDS), row, none, none, np.zeros((len(WORDS), 1), np.float32), np.zeros(1, np.float32))
+
+
+@dataclass(frozen=True)
+class MakeGame:
+    """The actor's work; `folder` is where the learner publishes its weights."""
+
+    config: Config = CONFIG
+
+    def __call__(self):  # type: ignore[no-untyped-def]
+        return lambda task: play(self.config, task)
+
+
+def play(config: Config, task: Task) -> list[Episode]:
+    tensors, _ = checkpoint.published(Path(task.folder))
+    own = {name.removeprefix("muzero."): value for name, value in tensors.items()}
+    mind = Mind(own, config.sizes, word_table(), grammar_of(config), index_trie())
+    numbers = range(task.first, task.first + task.count)
+    draws = [np.random.default_rng([task.seed, number]) for number in numbers]
+    turns: list[list] = [[] for _ in numbers]  # type: ignore[type-arg]
+    past: list[list[int]] = [[] for _ in numbers]
+    tries = local_tries(WORDS, SPELLING)
+    for step in range(TURNS):
+        moods = [int(draw.integers(len(WORDS))) for draw in draws]
+        sights = [sight_of(mood, draw) for mood, draw in zip(moods, draws, strict=True)]
+        scenes = [mind.scene(s, WORDS, tries, p, TURNS - step, False) for s, p in zip(sights, past, strict=True)]
+        plans = plan_turns(mind, scenes, config.search, draws, config.training.temperature)
+        for place, (plan, mood) in enumerate(zip(plans, moods, strict=True)):
+            reward = float(plan.word == mood)
+            turns[place].append(
+                turn_of(look_of(), sights[place], tries, past[place], plan, reward, TURNS - step, False)
+            )
+            past[place] = past[place] + plan.actions
+    return [
+        Episode(number, tuple(own), "steps", 0.0, sum(turn.reward for turn in own))
+        for number, own in zip(numbers, turns, strict=True)
+    ]
+
+
+def best_play(config: Config, folder: Path, seed: int = 99) -> float:
+    """The mean reward a turn when nothing is left to chance."""
+    quiet = replace(
+        config, search=replace(config.search, noise_share=0.0), training=replace(config.training, temperature=0.0)
+    )
+    episodes = play(quiet, Task(0, 0, 64, seed, str(folder)))
+    return sum(episode.after for episode in episodes) / (64 * TURNS)
