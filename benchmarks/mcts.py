@@ -202,5 +202,9 @@ def run(index: Path | None, base: str, peer_python: str | None, seconds: float, 
         sys.stdout.write(json.dumps(result) + "\n")
         return
     for name, values in result.items():
-        shown = "  ".join(f"{k} {v:,.1f}" for k, v in values.items()) if isinstance(values, dict) and name != "mctx" else values
+        shown = (
+            "  ".join(f"{k} {v:,.1f}" for k, v in values.items())
+            if isinstance(values, dict) and name != "mctx"
+            else values
+        )
         out.print(f"{name:15} {shown}")

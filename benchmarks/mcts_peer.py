@@ -85,7 +85,10 @@ def main(seconds: float) -> None:
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
         plan = jax.jit(lambda p, r: mctx.muzero_policy(p, jax.random.PRNGKey(2), r, networks, SIMULATIONS).action)
         spent = timed(lambda plan=plan, root=root: plan(w, root), seconds)
-        found[f"networks_{batch}"] = {"milliseconds": 1000 * spent, "simulations_per_second": batch * SIMULATIONS / spent}
+        found[f"networks_{batch}"] = {
+            "milliseconds": 1000 * spent,
+            "simulations_per_second": batch * SIMULATIONS / spent,
+        }
     size = 4096
     keys = jax.random.split(jax.random.PRNGKey(3), 3)
     pool = {

@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "session"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "reader"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "agents" / "muzero"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fastapi.testclient import TestClient

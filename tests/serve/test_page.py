@@ -339,6 +339,22 @@ def test_the_search_tree_behind_a_step_is_shown_and_walked_by_keys(
     shown.wait_for_selector(".tree", state="detached")
 
 
+def test_what_an_agent_considered_is_shown(open_page: Callable[..., Page], tmp_path: Path) -> None:
+    page = open_page()
+    shown = page.ask(agent="prf-answer", steps=1)
+    with shown.expect_download() as download:
+        shown.click("#share")
+    row = json.loads(Path(download.value.path()).read_text())
+    row["steps"][1]["notes"] = {"likeliest": [['+(contents:"lamp")', 0.75], ["<b>", 0.25], "odd"], "stop": 0.01}
+    file = tmp_path / "noted.jsonl"
+    file.write_text(json.dumps(row))
+    shown.click("nav >> text=Sessions")
+    shown.set_input_files("#session-file", file)
+    shown.click(".considered summary")
+    assert "stop 0.01" in shown.locator(".considered summary").inner_text()
+    assert shown.locator(".considered code").all_inner_texts() == ['+(contents:"lamp")', "<b>"]
+
+
 def test_xss_in_passages_titles_and_questions_is_shown_as_text(open_page: Callable[..., Page]) -> None:
     passages = [Passage(f"<b>{n}</b>", f"{text} title {n}", f"lamp {n} {text} keeper") for n, text in enumerate(XSS)]
     page = open_page(engines={"<i>hostile</i>": ReferenceEngine(passages)})

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
 from serving_world import MakeClient
 from small_world import HARD_QUESTIONS, Scripted, plus
+from tiny_muzero import save_muzero
 
 from orienteer.agents import CheckpointMissingError, make_agent
 from orienteer.data.passage import Question
@@ -298,6 +299,17 @@ def test_the_tree_of_an_agent_is_kept_with_the_step_and_shown_in_part(
     assert step["tree"]["hidden"] == len(whole) - 2 > 0
     again = client.post("/api/sessions/load", json=shared).json()
     assert again["steps"][1]["tree"] == step["tree"]
+
+
+def test_muzero_tells_its_tree(make_client: MakeClient, tmp_path: Path) -> None:
+    agent = f"muzero={save_muzero(tmp_path / 'muzero')}"
+    session = ask(make_client(agents=[agent]), agent=agent, steps=2)
+    assert session["error"] == ""
+    for step in session["steps"][1:]:
+        children = step["tree"]["children"]
+        assert sum(child["visits"] for child in children) > 0
+        assert [child["visits"] for child in children] == sorted((c["visits"] for c in children), reverse=True)
+        assert step["notes"]["simulations"] > 0
 
 
 @pytest.mark.parametrize(

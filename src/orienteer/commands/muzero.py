@@ -106,9 +106,7 @@ def train_muzero(
     out.print(f"{out_dir / 'agent'}: play it as muzero={out_dir / 'agent'}")
 
 
-def _demonstrations(
-    world: World, folder: Path, files: list[Path], questions: list[Path], limit: int
-) -> list[Episode]:
+def _demonstrations(world: World, folder: Path, files: list[Path], questions: list[Path], limit: int) -> list[Episode]:
     from orienteer.agents.muzero.cloning import demonstrations
     from orienteer.agents.pointer.labels import by_id
     from orienteer.data import read_questions
@@ -166,4 +164,3 @@ def _show(progress: Progress) -> None:
     shown = "  ".join(f"{name} {value:.3f}" for name, value in [*values, *progress.judged.items()])
     what = f"chunk {progress.chunk}" if progress.chunk >= 0 else "imitation"
     out.print(f"{what}  update {progress.update}  {shown}")
-

@@ -52,9 +52,7 @@ def choices(state: Ints, session: int, grammar: QueryGrammar, rooms: Rooms) -> l
     return list(zip(actions[:count].tolist(), nodes[:count].tolist(), strict=True))
 
 
-def moved(
-    state: Ints, session: int, action: int, node: int, grammar: QueryGrammar, rooms: Rooms
-) -> tuple[Ints, int]:
+def moved(state: Ints, session: int, action: int, node: int, grammar: QueryGrammar, rooms: Rooms) -> tuple[Ints, int]:
     after = np.empty_like(state)
     word = advance(state, session, action, node, grammar.tables, rooms, after)
     return after, int(word)

@@ -72,10 +72,10 @@ def test_values_are_told_by_the_two_nearest_numbers() -> None:
     np.testing.assert_allclose(decoded(torch.log(shares + 1e-9), support).numpy(), [-0.5, 0.9, 2.0, -2.0], atol=1e-4)
 
 
-@pytest.mark.parametrize(("grammar", "shape", "prior"), [("G0", "short", False), ("G4", "short", True), ("G4", "paper", False)])
-def test_the_policy_that_learns_is_the_policy_that_plans(
-    tmp_path: Path, grammar: str, shape: str, prior: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("grammar", "shape", "prior"), [("G0", "short", False), ("G4", "short", True), ("G4", "paper", False)]
+)
+def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar: str, shape: str, prior: bool) -> None:
     """Turns whose targets are the networks' own policy: the loss is then that policy's entropy, place by place."""
     config = replace(
         CONFIG, grammar=grammar, shape=shape, sizes=replace(CONFIG.sizes, prior=prior),  # type: ignore[arg-type]

@@ -56,7 +56,11 @@ def test_the_fast_search_grows_the_reference_s_trees_exactly(
     seed: int, children: int, simulations: int, gumbel: int, unvisited: str, sharpness: float, noisy: bool
 ) -> None:
     settings = SearchSettings(
-        simulations, children, gumbel=gumbel, unvisited=unvisited, noise_share=0.25 if noisy else 0.0  # type: ignore
+        simulations,
+        children,
+        gumbel=gumbel,
+        unvisited=unvisited,
+        noise_share=0.25 if noisy else 0.0,  # type: ignore
     )
     world = RandomWorld(3, children, seed, sharpness)
     drawn = noises(3, world, settings, seed)

@@ -13,7 +13,15 @@ from little_vocabulary import SPELLING, TERMS
 from orienteer.agents.muzero.grammar import LOCAL
 from orienteer.agents.muzero.scenes import node_words
 from orienteer.agents.muzero.tries import (
-    CHILD_ENDS, CHILD_GOES_ON, ENDS, MOST_PIECES, IndexTrieError, as_table, build_trie, local_tries, open_index_trie,
+    CHILD_ENDS,
+    CHILD_GOES_ON,
+    ENDS,
+    MOST_PIECES,
+    IndexTrieError,
+    as_table,
+    build_trie,
+    local_tries,
+    open_index_trie,
     write_index_trie,
 )  # fmt: skip
 

@@ -98,5 +98,7 @@ def random_sight(terms: list[Term], seed: int) -> Sight:
 
 def random_scene(mind: Mind, seed: int, may_stop: bool = False, past: tuple[int, ...] = (1, 2)) -> Scene:
     draw = np.random.default_rng(seed)
-    kept = [TERMS[n] for n in sorted(draw.choice(len(TERMS), size=int(draw.integers(1, len(TERMS) + 1)), replace=False))]
+    kept = [
+        TERMS[n] for n in sorted(draw.choice(len(TERMS), size=int(draw.integers(1, len(TERMS) + 1)), replace=False))
+    ]
     return mind.scene(random_sight(kept, seed), kept, local_tries(kept, SPELLING), past, 3, may_stop)

@@ -80,7 +80,9 @@ def load_base(name: str | Path) -> Base:
         tokenizer = (folder / TOKENIZER).read_text()
     except (OSError, SafetensorError, ValueError) as error:
         raise ModelCorruptError(f"{folder}: no BERT can be read from there: {error}") from None
-    encoder = {f"encoder.{n.removeprefix('bert.')}": v for n, v in tensors.items() if "pooler" not in n and "cls." not in n}
+    encoder = {
+        f"encoder.{n.removeprefix('bert.')}": v for n, v in tensors.items() if "pooler" not in n and "cls." not in n
+    }
     return _with_head(config, encoder, tokenizer, folder.name)
 
 

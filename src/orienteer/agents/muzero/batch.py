@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.grammar import (
-    CROSSED, FIELD, MAY_STOP, NODE, OPERATOR, STACK, WORD_ENDS, Ints, QueryGrammar, in_index,
+    CROSSED,
+    FIELD,
+    MAY_STOP,
+    NODE,
+    OPERATOR,
+    STACK,
+    WORD_ENDS,
+    Ints,
+    QueryGrammar,
+    in_index,
 )  # fmt: skip
 from orienteer.agents.muzero.moves import Rooms, join, legal, most_actions
 from orienteer.agents.muzero.replay import Path
@@ -202,7 +211,9 @@ class _Making:
         if total <= 0:
             return False
         if not own and state[NODE] == 0 and actions[0] >= len(self._grammar):
-            self._beginning_targets.append((len(self._beginnings), found[good], (shares[good] / total).astype(np.float32)))
+            self._beginning_targets.append(
+                (len(self._beginnings), found[good], (shares[good] / total).astype(np.float32))
+            )
             self._beginnings.append((place, row))
             return True
         share = np.zeros(count, np.float32)
@@ -281,4 +292,3 @@ class _Making:
 
 def _joined(parts: Sequence[NDArray[np.generic]], kind: type) -> NDArray:  # type: ignore[type-arg]
     return np.concatenate(parts).astype(kind) if parts else np.zeros(0, kind)
-

@@ -83,7 +83,9 @@ def published(folder: Path) -> tuple[dict[str, NDArray[Any]], int]:
             update = int(file.metadata()["update"])
             return {name: file.get_tensor(name) for name in file.keys()}, update  # noqa: SIM118
     except (SafetensorError, OSError, KeyError) as error:
-        raise TrainingError(f"{path}: no weights for actors there ({error}); actors need the learner's folder") from None
+        raise TrainingError(
+            f"{path}: no weights for actors there ({error}); actors need the learner's folder"
+        ) from None
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:

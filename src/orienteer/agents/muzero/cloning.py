@@ -72,9 +72,7 @@ class Ways:
             state = self.after(state, action, node)
         return tuple(way)
 
-    def _next(
-        self, state: Ints, operator: int, field: int, source: int, left: Sequence[int]
-    ) -> tuple[int, int] | None:
+    def _next(self, state: Ints, operator: int, field: int, source: int, left: Sequence[int]) -> tuple[int, int] | None:
         """The legal action that leads on to the wanted refinement."""
         rules, size = self._grammar.rules, len(self._grammar)
         for action, node in self.legal(state):
@@ -85,7 +83,9 @@ class Ways:
             rule = rules[action]
             if rule.operator not in (-1, operator) or rule.field not in (-1, field) or rule.source not in (-1, source):
                 continue
-            if rule.left == "Q" and (not rule.right or (rule.right[0] == "U") == (operator == 0)):
+            if rule.left == "Q" and (
+                not rule.right or rule.right[0] == ("U" if OPERATORS[operator].op == "or" else "W")
+            ):
                 continue
             if rule.left[0] in "WR" and rule.left[1:]:
                 # END, or in the paper's shape whether the next piece is the last.
@@ -98,7 +98,13 @@ class Ways:
 
 
 def demonstration(
-    step: TrainingStep, chosen: Refinement, gain: float, before: float, senses: Senses, grammar: QueryGrammar, index: Trie
+    step: TrainingStep,
+    chosen: Refinement,
+    gain: float,
+    before: float,
+    senses: Senses,
+    grammar: QueryGrammar,
+    index: Trie,
 ) -> Turn | None:
     """A turn that takes Rocchio's refinement; None where it cannot be written."""
     [(look, sight)] = senses.see([step.observation])
@@ -123,9 +129,7 @@ def demonstration(
     return turn_of(look, sight, tries, past, plan, gain, int(start[LEFT]), False, keep_row=True)
 
 
-def _way(
-    refinement: Refinement, terms: Mapping[str, Term], ways: Ways, senses: Senses, start: Ints
-) -> Way | None:
+def _way(refinement: Refinement, terms: Mapping[str, Term], ways: Ways, senses: Senses, start: Ints) -> Way | None:
     term = terms.get(refinement.term)
     if term is None:
         return None
@@ -188,7 +192,12 @@ def demonstrations(
 
 
 def _episode(
-    number: int, session: RocchioSession, steps: Sequence[TrainingStep], senses: Senses, grammar: QueryGrammar, index: Trie
+    number: int,
+    session: RocchioSession,
+    steps: Sequence[TrainingStep],
+    senses: Senses,
+    grammar: QueryGrammar,
+    index: Trie,
 ) -> Episode | None:
     """An episode as far as the grammar can write it."""
     assert session.start is not None

@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from orienteer.agents.muzero.tries import (
-    IndexTrieError, Spelling, Trie, as_table, build_trie, open_index_trie, write_index_trie,
+    IndexTrieError,
+    Spelling,
+    Trie,
+    as_table,
+    build_trie,
+    open_index_trie,
+    write_index_trie,
 )  # fmt: skip
 from orienteer.engine.embedded import EmbeddedEngine
 from orienteer.engine.protocol import Engine

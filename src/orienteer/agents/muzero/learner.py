@@ -62,9 +62,7 @@ def losses(model: MuZeroModel, batch: Batch, training: Training, index: Trie, se
         )
     policy_loss, entropy = _policy(model, batch, torch.stack(queries), keys, index, shares, weight)
     total = (
-        training.policy_weight * policy_loss
-        + training.value_weight * value_loss
-        + training.reward_weight * reward_loss
+        training.policy_weight * policy_loss + training.value_weight * value_loss + training.reward_weight * reward_loss
     )
     with torch.no_grad():
         errors = (decoded(values[0], sizes.value) - _tensor(batch.value[0])).numpy().astype(np.float64)

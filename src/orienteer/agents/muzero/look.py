@@ -100,9 +100,7 @@ def layered_kinds(types: NDArray[np.uint8], idf: NDArray[np.uint8], ps: NDArray[
     return (types.astype(np.int32) * IDF_STEPS + idf) * PS_STEPS + ps
 
 
-def layered_table(
-    kinds: NDArray[np.float32], idf: NDArray[np.float32], ps: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def layered_table(kinds: NDArray[np.float32], idf: NDArray[np.float32], ps: NDArray[np.float32]) -> NDArray[np.float32]:
     """The vectors [LAYERED_KINDS, width] of all of them: kinds [KINDS, width], idf and ps [width] for each unit."""
     idf_steps, ps_steps = idf_values(), ps_values()
     table = kinds[:, None, None] + idf_steps[None, :, None, None] * idf + ps_steps[None, None, :, None] * ps
@@ -116,5 +114,3 @@ def idf_values() -> NDArray[np.float32]:
 
 def ps_values() -> NDArray[np.float32]:
     return (np.arange(PS_STEPS) / (PS_STEPS - 1)).astype(np.float32)
-
-

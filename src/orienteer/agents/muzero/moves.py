@@ -8,8 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.grammar import (
-    ANY_PIECE, CROSSED, FIELD, HAS_WORDS, INDEX, LEFT, LOCAL, MAY_STOP, NO_PIECE, NODE, OPERATOR, PIECE_ENDS,
-    PIECE_GOES_ON, STACK, WORD_ENDS, Ints, QueryGrammar, Tables,
+    ANY_PIECE,
+    CROSSED,
+    FIELD,
+    HAS_WORDS,
+    INDEX,
+    LEFT,
+    LOCAL,
+    MAY_STOP,
+    NO_PIECE,
+    NODE,
+    OPERATOR,
+    PIECE_ENDS,
+    PIECE_GOES_ON,
+    STACK,
+    WORD_ENDS,
+    Ints,
+    QueryGrammar,
+    Tables,
 )  # fmt: skip
 from orienteer.agents.muzero.grammar import INNER_PIECE as INNER
 from orienteer.agents.muzero.grammar import LAST_PIECE as LAST

@@ -105,7 +105,9 @@ def play_episodes(
     return [_episode(game) for game in games]
 
 
-def _ideals(environment: Environment, sessions: Sequence[Session], advised: Sequence[bool]) -> list[frozenset[Word] | None]:
+def _ideals(
+    environment: Environment, sessions: Sequence[Session], advised: Sequence[bool]
+) -> list[frozenset[Word] | None]:
     found: list[frozenset[Word] | None] = [None] * len(sessions)
     places = [place for place, wanted in enumerate(advised) if wanted]
     if places:

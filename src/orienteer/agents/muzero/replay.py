@@ -131,9 +131,7 @@ class Replay:
         """The numbers of all episodes that ever came, also of those that are gone."""
         return np.array(sorted(self._numbers), np.int64)
 
-    def restore(
-        self, episodes: Sequence[Episode], priorities: NDArray[np.float64], counted: NDArray[np.int64]
-    ) -> None:
+    def restore(self, episodes: Sequence[Episode], priorities: NDArray[np.float64], counted: NDArray[np.int64]) -> None:
         ends = np.cumsum([len(episode.turns) for episode in episodes])
         self.add(episodes, [part.copy() for part in np.split(priorities, ends[:-1])])
         self._numbers |= set(counted.tolist())

@@ -146,9 +146,7 @@ def _means(values: Floats, word: NDArray[np.int32], parents: NDArray[np.int32], 
 
 
 @kernel
-def _pairs(
-    word: NDArray[np.int32], parents: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _pairs(word: NDArray[np.int32], parents: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     size = 0
     for node in range(len(word)):
         at = node if word[node] >= 0 else -1

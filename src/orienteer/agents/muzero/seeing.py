@@ -35,7 +35,9 @@ class Seeing(nn.Module):
         encoder = BertModel(BertConfig(**{**base.bert, **quiet}), add_pooling_layer=False)
         marks = mark_ids(base.plain_tokenizer())
         self.clone = PointerModel(encoder, marks, len(tensors["mix.bias"]))
-        layers = [torch.from_numpy(tensors.pop(name)) if name in tensors else None for name in ("layers.idf", "layers.ps")]
+        layers = [
+            torch.from_numpy(tensors.pop(name)) if name in tensors else None for name in ("layers.idf", "layers.ps")
+        ]
         table = tensors["encoder.embeddings.word_embeddings.weight"]
         state = {name: torch.from_numpy(value.copy()) for name, value in tensors.items()}
         try:

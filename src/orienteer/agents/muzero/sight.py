@@ -96,9 +96,7 @@ class Eyes:
         best = terms.max(0) if len(terms) else np.zeros(terms.shape[1], np.float32)
         whole = _relu(self._linear("whole", np.concatenate([around[0], grammar, best])[None]))
         [outcome] = self._linear("outcome", whole)
-        return Sight(
-            np.concatenate([around[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0])
-        )
+        return Sight(np.concatenate([around[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0]))
 
     def _linear(self, name: str, x: Floats) -> Floats:
         return linear(x, *self._head[name])
@@ -111,5 +109,3 @@ def sight_sizes(bert_width: int, moment_features: int, hidden: int) -> tuple[int
 
 def _relu(x: Floats) -> Floats:
     return np.maximum(x, np.float32(0))
-
-

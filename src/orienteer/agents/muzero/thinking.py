@@ -132,7 +132,9 @@ def forward(embeds: Floats, states: Floats, net: Thinking, out: Floats) -> None:
             gate(gates[row, part * units : (part + 1) * units], net.relu_gates)
         candidate(gates[row, 2 * units : 3 * units])
         for k in range(units):
-            out[row, units + k] = gates[row, units + k] * states[row, units + k] + gates[row, k] * gates[row, 2 * units + k]
+            out[row, units + k] = (
+                gates[row, units + k] * states[row, units + k] + gates[row, k] * gates[row, 2 * units + k]
+            )
     cells = out[:, units:].copy()
     normalise(cells, net.cell_norm)
     for row in range(rows):

@@ -154,9 +154,7 @@ class LocalTries(NamedTuple):
     roots: NDArray[np.int32]
 
 
-def local_tries(
-    terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bool] | None = None
-) -> LocalTries:
+def local_tries(terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bool] | None = None) -> LocalTries:
     """One trie a source; a word's number is that of its term.
 
     Without advice both polarities share their tries. With it, `promoted` says which terms are Σ↑; the others are Σ↓. A

@@ -184,7 +184,9 @@ def unpack(packed: Mapping[str, NDArray[Any]]) -> list[Episode]:
     turns = []
     for own, (stop, reward, left, may_stop), has_row in zip(arrays, packed["numbers"], packed["rows"], strict=True):
         row = Row(**{n.removeprefix("row."): v for n, v in next(rows).items()}) if has_row else None
-        turns.append(Turn(**own, stop=float(stop), reward=float(reward), left=int(left), may_stop=bool(may_stop), row=row))
+        turns.append(
+            Turn(**own, stop=float(stop), reward=float(reward), left=int(left), may_stop=bool(may_stop), row=row)
+        )
     endings = packed["ended"].tobytes().decode().split("\n")
     episodes, at = [], 0
     for (number, size, empty, advised), (before, after), ended in zip(

@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.grammar import (
-    CROSSED, FIELD, HAS_WORDS, MAY_STOP, NODE, OPERATOR, OPERATORS, STATE, WORD_ENDS, Ints, QueryGrammar, Tables,
+    CROSSED,
+    FIELD,
+    HAS_WORDS,
+    MAY_STOP,
+    NODE,
+    OPERATOR,
+    OPERATORS,
+    STATE,
+    WORD_ENDS,
+    Ints,
+    QueryGrammar,
+    Tables,
 )  # fmt: skip
 from orienteer.agents.muzero.matrix import Floats, powers, product, summing
 from orienteer.agents.muzero.moves import Rooms, advance, join, legal, most_actions

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { queryLine } from "./chips.js";
+import { consideredView } from "./considered.js";
 import { button, el, number, plural, say } from "./dom.js";
 import { Results } from "./results.js";
 import { scoreLine, scoreOf, trail } from "./trail.js";
@@ -28,7 +29,7 @@ export class Panel {
     this.tools = el("div", { class: "tools" });
     this.side = el("div", { class: "side" });
     this.head = el("div", { class: "outcome" });
-    this.tree = el("div");
+    this.thoughts = el("div");
     this.results = new Results({
       refine: options.compact ? null : (refinement) => this.refine(refinement),
       note: () => (this.isLast() ? null : `starts a branch from step ${this.chosen}`),
@@ -39,7 +40,7 @@ export class Panel {
       "article",
       { class: `panel${options.compact ? " compact" : ""}`, hidden: true },
       this.query, this.tools,
-      el("div", { class: "columns" }, this.side, el("div", { class: "main-column" }, this.head, this.results.node, this.tree)),
+      el("div", { class: "columns" }, this.side, el("div", { class: "main-column" }, this.head, this.results.node, this.thoughts)),
     );
   }
 
@@ -194,7 +195,7 @@ export class Panel {
     this.drawSide();
     this.head.replaceChildren(...this.outcome(step));
     if (step) this.results.show(session, this.chosen);
-    this.drawTree(step);
+    this.drawThoughts(step);
     this.options.onDraw?.();
   }
 
@@ -283,12 +284,13 @@ export class Panel {
     if (current && strip.scrollWidth > strip.clientWidth) strip.scrollLeft = current.parentElement.offsetLeft - strip.clientWidth / 3;
   }
 
-  /** Drawn anew only for another step, so that what was unfolded stays so. */
-  drawTree(step) {
-    if (this.treeOf === step?.tree) return;
-    this.treeOf = step?.tree;
-    const open = Boolean(this.tree.querySelector("details")?.open);
-    this.tree.replaceChildren(...(step?.tree ? [treeView(step.tree, open)] : []));
+  /** How the agent came to its step. Drawn anew only for another one, so that what was unfolded stays so. */
+  drawThoughts(step) {
+    if (this.thoughtsOf === step) return;
+    this.thoughtsOf = step;
+    const open = Boolean(this.thoughts.querySelector("details")?.open);
+    const shown = [step?.tree ? treeView(step.tree, open) : null, consideredView(step?.notes, open)];
+    this.thoughts.replaceChildren(...shown.filter(Boolean));
   }
 
   cost() {

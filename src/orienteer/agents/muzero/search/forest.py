@@ -248,9 +248,7 @@ def _best(trees: Trees, tree: int, node: int, factors: Floats, by_parent: bool) 
 
 
 @kernel
-def _halved(
-    trees: Trees, tree: int, gumbel: int, tried: int, scores: Floats, visit: float, scale: float
-) -> int:
+def _halved(trees: Trees, tree: int, gumbel: int, tried: int, scores: Floats, visit: float, scale: float) -> int:
     low, high = trees.low[tree], trees.high[tree]
     count = min(gumbel, trees.count[tree, 0])
     most_visits = 0

@@ -1,0 +1,135 @@
+"""h in training is h at play, and `train muzero` goes from files to an agent that plays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs the extra [train]")
+pytest.importorskip("transformers", reason="training needs the extra [train]")
+
+from lexical_reader import LexicalReader  # noqa: E402
+from small_world import PASSAGES, QUESTIONS  # noqa: E402
+from test_episodes import mind_of, world_of  # noqa: E402
+from tiny import save_tiny  # noqa: E402
+from tiny_muzero import CONFIG, save_muzero  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
+from orienteer.agents import make_agent  # noqa: E402
+from orienteer.agents.muzero.actors import Actor  # noqa: E402
+from orienteer.agents.muzero.folder import load_folder  # noqa: E402
+from orienteer.agents.muzero.model import MuZeroModel  # noqa: E402
+from orienteer.agents.muzero.playing import play_episodes  # noqa: E402
+from orienteer.agents.muzero.seeing import Seeing  # noqa: E402
+from orienteer.agents.muzero.sight import Eyes  # noqa: E402
+from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
+from orienteer.agents.pointer.slots import grammar_bits  # noqa: E402
+from orienteer.cli import app  # noqa: E402
+from orienteer.engine import EmbeddedEngine, build_index, open_index  # noqa: E402
+from orienteer.query import G4  # noqa: E402
+from orienteer.reader import TrainedReader  # noqa: E402
+from orienteer.rocchio import Header, Plan, rocchio_sessions, variants_of  # noqa: E402
+from orienteer.rocchio.output import header_line, session_line  # noqa: E402
+from orienteer.session import Environment, Settings, run_sessions  # noqa: E402
+from orienteer.session.record import fingerprint  # noqa: E402
+
+
+@pytest.mark.parametrize("layers", [False, True])
+def test_what_is_trained_sees_what_plays_sees(embedded: EmbeddedEngine, layers: bool) -> None:
+    world = world_of(embedded, CONFIG)
+    asked = list(enumerate(world.questions))
+    episodes = play_episodes(world.environment(0), world.senses, mind_of(world), asked, seed=1, keep_rows=True)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    h = Seeing(world.base, G4)
+    if layers:
+        torch.nn.init.normal_(h.idf, std=0.3)
+        torch.nn.init.normal_(h.ps, std=0.3)
+    tokenizer = world.base.plain_tokenizer()
+    eyes = Eyes(world.base.bert, {**world.base.tensors, **h.tensors()}, tokenizer, compute="float32", threads=1)
+    environment = Environment(embedded, LexicalReader(), Settings(steps=3))
+    seen = environment.observe(environment.open(world.questions))
+    looks = [world.senses.looker(each) for each in seen]
+    with torch.no_grad():
+        whole, terms = h([episode.turns[0] for episode in episodes])
+    first = 0
+    for place, sight in enumerate(eyes.see(looks, grammar_bits(G4))):
+        np.testing.assert_allclose(sight.whole, whole[place].numpy(), atol=2e-3)
+        np.testing.assert_allclose(sight.terms, terms[first : first + len(sight.terms)].numpy(), atol=2e-3)
+        first += len(sight.terms)
+    assert turns
+
+
+def test_h_is_trained_with_everything_else(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    world = world_of(embedded, CONFIG)
+    torch.manual_seed(0)
+    model = MuZeroModel(CONFIG.sizes, len(world.grammar), *world.base.sizes, world.base.words)
+    h = Seeing(world.base, G4)
+    before = {name: value.clone() for name, value in h.state_dict().items()}
+    said: list[Progress] = []
+    parts = Parts(model, world.grammar, world.index, world.base.words, lambda: Actor(world, True), h)
+    train(CONFIG, Run(tmp_path, chunks=2), parts, show=said.append)
+    after = h.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {"idf", "ps", "clone.term.weight"} <= moved
+    assert "clone.encoder.embeddings.word_embeddings.weight" not in moved
+    assert all(np.isfinite(value) for progress in said for value in progress.values.values())
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """An index, a tiny reader, Rocchio's sessions with both."""
+    build_index(PASSAGES, tmp_path / "index")
+    engine = open_index(tmp_path / "index", threads=1)
+    reader = TrainedReader.from_pretrained(save_tiny(tmp_path / "reader"), threads=1)
+    plan = Plan(settings=Settings(steps=3, snippet=30))
+    found = rocchio_sessions(engine, reader, QUESTIONS, variants_of("G4"), plan)
+    header = Header(plan, fingerprint(engine), fingerprint(reader))
+    lines = [header_line(header), *(session_line(session) for own in found for session in own)]
+    (tmp_path / "sessions.jsonl").write_bytes(b"".join(lines))
+    rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in QUESTIONS]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {
+        "index": tmp_path / "index", "reader": tmp_path / "reader", "sessions": tmp_path / "sessions.jsonl",
+        "questions": tmp_path / "questions.jsonl", "base": save_muzero(tmp_path / "base"),
+    }  # fmt: skip
+
+
+def test_an_agent_is_trained_from_the_command_line_and_plays(files: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    options = [part for key, path in files.items() for part in (f"--{key}", path)]
+    result = CliRunner().invoke(app, list(map(str, [
+        "train", "muzero", *options, "--out", out, "--chunks", 2, "--clone-updates", 4, "--simulations", 8, "--episodes",
+        3, "--updates", 2, "--steps", 2, "--dev", files["questions"], "--dev-limit", 2, "--judge-chunks", 1, "--threads", 1,
+    ])))  # fmt: skip
+    if result.exception is not None:
+        raise result.exception
+    assert "imitation" in result.output
+    assert "NDCG@5" in result.output
+    agent = load_folder(out / "agent")
+    assert agent.notes["cloned"] is True
+    assert str(tmp_path) not in (out / "agent" / "config.json").read_text()
+    assert any((out / "logs").iterdir())
+    engine = open_index(files["index"], threads=1)
+    entry = make_agent(f"muzero={out / 'agent'}", engine, Settings(steps=2))
+    reader = TrainedReader.from_pretrained(files["reader"], threads=1)
+    sessions = run_sessions(Environment(engine, reader, entry.settings), entry.agent, QUESTIONS).sessions
+    assert all(session.ended == "steps" for session in sessions)
+
+
+def test_imitation_raises_the_probability_of_what_was_shown(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    config = replace(CONFIG, training=replace(CONFIG.training, batch=16, learning_rate=3e-3))
+    world = world_of(embedded, config)
+    episodes = play_episodes(
+        world.environment(0), world.senses, mind_of(world), list(enumerate(world.questions)), seed=1
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
+    said: list[Progress] = []
+    parts = Parts(model, world.grammar, world.index, world.base.words, lambda: Actor(world))
+    train(config, Run(tmp_path, chunks=0, clone_updates=150), parts, episodes, said.append)
+    losses = [progress.values["policy"] for progress in said]
+    assert losses[-1] < losses[0]
