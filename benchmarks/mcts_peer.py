@@ -1,4 +1,4 @@
-"""mctx on the sizes of `mcts.py`: a search of 100 simulations, 100 actions, a layer-normalised LSTM of 512 (needs mctx).
+"""mctx on the sizes of `mcts.py`: 100 simulations, 100 actions, a layer-normalised LSTM of 512 (needs mctx).
 
 Started by `mcts.py` in a Python that has mctx; prints one line of JSON.
 """
@@ -85,14 +85,13 @@ def main(seconds: float) -> None:
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
         plan = jax.jit(lambda p, r: mctx.muzero_policy(p, jax.random.PRNGKey(2), r, networks, SIMULATIONS).action)
         spent = timed(lambda plan=plan, root=root: plan(w, root), seconds)
-        found[f"networks_{batch}"] = {
-            "milliseconds": 1000 * spent,
-            "simulations_per_second": batch * SIMULATIONS / spent,
-        }
+        rate = batch * SIMULATIONS / spent
+        found[f"networks_{batch}"] = {"milliseconds": 1000 * spent, "simulations_per_second": rate}
     size = 4096
     keys = jax.random.split(jax.random.PRNGKey(3), 3)
     pool = {
-        "logits": 5.0 * jax.random.normal(keys[0], (size, ACTIONS)), "reward": 0.1 * jax.random.normal(keys[1], (size,)),
+        "logits": 5.0 * jax.random.normal(keys[0], (size, ACTIONS)),
+        "reward": 0.1 * jax.random.normal(keys[1], (size,)),
         "value": 0.3 * jax.random.normal(keys[2], (size,)),
     }  # fmt: skip
     rows = jnp.arange(64)

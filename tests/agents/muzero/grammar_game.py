@@ -29,7 +29,8 @@ TURNS = 2
 CONFIG = Config(
     grammar="G0",
     sizes=Sizes(
-        lstm=32, head=16, embed=16, gru=4, past=4, value=Support(-1.0, 2.0, 7), reward=Support(-1.0, 1.0, 5), prior=False
+        lstm=32, head=16, embed=16, gru=4, past=4, value=Support(-1.0, 2.0, 7), reward=Support(-1.0, 1.0, 5),
+        prior=False,
     ),
     search=SearchSettings(simulations=12, children=20, noise_share=0.25, noise_alpha=0.5),
     training=Training(

@@ -52,7 +52,7 @@ def test_every_action_of_every_node_is_legal_there() -> None:
     rooms, _ = join([scene.tries for scene in scenes], [scene.may_stop for scene in scenes], mind.vocabulary.trie)
     for tree in range(5):
         for node in range(int(forest.trees.size[tree])):
-            count = int(forest.trees.count[tree, node])
+            count = int(forest.trees.degree[tree, node])
             offered = [action for action, _ in choices(world.states[tree, node], tree, grammar, rooms)]
             assert set(forest.trees.action[tree, node, :count].tolist()) <= set(offered)
             assert count == min(9, len(offered))

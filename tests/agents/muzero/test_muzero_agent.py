@@ -132,7 +132,8 @@ def test_the_paper_s_table_is_a_preset() -> None:
     assert preset("paper") is PAPER
     assert preset("small") is SMALL
     table = {
-        "simulations": PAPER.search.simulations, "actors": PAPER.training.actors, "h batch": PAPER.training.initial_batch,
+        "simulations": PAPER.search.simulations, "actors": PAPER.training.actors,
+        "h batch": PAPER.training.initial_batch,
         "fg batch": PAPER.training.recurrent_batch, "lstm": PAPER.sizes.lstm, "head": PAPER.sizes.head,
         "batch": PAPER.training.batch, "optimiser": PAPER.training.optimiser, "rate": PAPER.training.learning_rate,
         "decay": PAPER.training.weight_decay, "discount": PAPER.search.discount, "unroll": PAPER.training.unroll,

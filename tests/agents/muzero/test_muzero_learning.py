@@ -114,7 +114,11 @@ def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path) ->
             assert batch.candidates.share[own].sum() == pytest.approx(1.0)
     # Past the first query words come from the index: no rule that takes one from the observation is taken or offered.
     later = batch.candidates.place >= rules
-    taken = [grammar_of().rules[i].source for k, i in zip(batch.kinds[rules:, 0], batch.ids[rules:, 0]) if k == 0]
+    taken = [
+        grammar_of().rules[i].source
+        for k, i in zip(batch.kinds[rules:, 0], batch.ids[rules:, 0], strict=True)
+        if k == 0
+    ]
     offered = [grammar_of().rules[i].source for i in batch.candidates.id[later & (batch.candidates.kind == 0)]]
     assert set(taken) | set(offered) <= {-1, 4}
 

@@ -101,10 +101,12 @@ def files(tmp_path: Path) -> dict[str, Path]:
 def test_an_agent_is_trained_from_the_command_line_and_plays(files: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = [part for key, path in files.items() for part in (f"--{key}", path)]
-    result = CliRunner().invoke(app, list(map(str, [
-        "train", "muzero", *options, "--out", out, "--chunks", 2, "--clone-updates", 4, "--simulations", 8, "--episodes",
-        3, "--updates", 2, "--steps", 2, "--dev", files["questions"], "--dev-limit", 2, "--judge-chunks", 1, "--threads", 1,
-    ])))  # fmt: skip
+    told = [
+        "train", "muzero", *options, "--out", out, "--chunks", 2, "--clone-updates", 4, "--simulations", 8,
+        "--episodes", 3, "--updates", 2, "--steps", 2, "--dev", files["questions"], "--dev-limit", 2,
+        "--judge-chunks", 1, "--threads", 1,
+    ]  # fmt: skip
+    result = CliRunner().invoke(app, list(map(str, told)))
     if result.exception is not None:
         raise result.exception
     assert "imitation" in result.output

@@ -25,7 +25,7 @@ def tree_of(node: Node) -> tuple[object, ...]:
 def grown(forest: Forest, tree: int, node: int = 0) -> tuple[object, ...]:
     trees = forest.trees
     edges = []
-    for place in range(trees.count[tree, node]):
+    for place in range(trees.degree[tree, node]):
         child = int(trees.node[tree, node, place])
         below = grown(forest, tree, child) if child >= 0 else None
         edges.append(

@@ -42,7 +42,7 @@ def test_a_node_tells_what_its_children_are(words: list[tuple[int, ...]]) -> Non
         children = trie.children(node)
         assert bool(trie.told[node] & ENDS) == (trie.word[node] >= 0)
         assert bool(trie.told[node] & CHILD_ENDS) == any(trie.word[child] >= 0 for child in children)
-        assert bool(trie.told[node] & CHILD_GOES_ON) == any(trie.count[child] for child in children)
+        assert bool(trie.told[node] & CHILD_GOES_ON) == any(trie.degree[child] for child in children)
         assert [trie.child(node, int(trie.piece[child])) for child in children] == list(children)
         assert trie.child(node, 99) == -1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,7 @@ class _Making:
             np.zeros((places + 1, size), np.float32) for _ in range(5)
         )
         self._weight = np.array([start.weight for start in starts], np.float32)
-        self._parts: list[tuple[int, int, Ints, Ints, Ints, NDArray[np.float32], NDArray[np.float32]]] = []
+        self._parts: list[tuple[int, int, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]] = []
         self._beginnings: list[tuple[int, int]] = []
         self._beginning_targets: list[tuple[int, Ints, NDArray[np.float32]]] = []
         most = most_actions(self._grammar, rooms)
@@ -223,7 +224,7 @@ class _Making:
         leans = np.zeros(count, np.float32)
         if own and leaning is not None:
             leans = self._leans(turn, rule, row, actions, nodes, leaning)
-        self._parts.append((place, row, kind, ids, actions, leans, share))
+        self._parts.append((place, row, kind, ids, leans, share))
         return True
 
     def _as_index(self, state: Ints, turn: Turn, rule: int) -> bool:
@@ -268,7 +269,7 @@ class _Making:
         candidates = Candidates(
             places, rows,
             *(_joined([part[column] for part in parts], kind) for column, kind in (
-                (2, np.int8), (3, np.int32), (5, np.float32), (6, np.float32),
+                (2, np.int8), (3, np.int32), (4, np.float32), (5, np.float32),
             )),
         )  # fmt: skip
         words = [node_words(turn.tries.trie) for turn in self._turns]
@@ -290,5 +291,5 @@ class _Making:
         )  # fmt: skip
 
 
-def _joined(parts: Sequence[NDArray[np.generic]], kind: type) -> NDArray:  # type: ignore[type-arg]
+def _joined(parts: Sequence[Any], kind: type) -> NDArray[Any]:
     return np.concatenate(parts).astype(kind) if parts else np.zeros(0, kind)

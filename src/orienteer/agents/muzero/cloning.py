@@ -1,4 +1,4 @@
-"""Rocchio's sessions as demonstrations: the rules that write its refinements, and shares for those it would also take."""
+"""Rocchio's sessions as demonstrations: the rules that write its refinements, and shares for others as good."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ def demonstrations(
     Only sessions of the agent's own grammar count.
     """
     header, sessions = read_sessions(file)
-    wanted = (session for session in sessions if session.variant.grammar == grammar.grammar and session.steps)
-    wanted = islice(wanted, limit) if limit else wanted
+    own = (session for session in sessions if session.variant.grammar == grammar.grammar and session.steps)
+    wanted: Iterator[RocchioSession] = islice(own, limit) if limit else own
     home = folder / f"{file.name.split('.')[0]}-{_digest(file, senses.config, senses)}"
     number = 0
     while batch := list(islice(wanted, TOGETHER)):

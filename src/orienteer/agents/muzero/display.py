@@ -31,7 +31,7 @@ def _children(
     grown: Grown, grammar: QueryGrammar, spelling: Spelling, node: int, most: int, depth: int
 ) -> list[dict[str, Any]]:
     trees, tree = grown.forest.trees, grown.tree
-    count = int(trees.count[tree, node])
+    count = int(trees.degree[tree, node])
     if depth == 0 or count == 0:
         return []
     visits, priors = trees.edge_visits[tree, node, :count], trees.prior[tree, node, :count]

@@ -125,9 +125,9 @@ class QueryGrammar:
         for column, rule in enumerate(self.rules):
             if rule.needs == WORD_ENDS:
                 ends[after[:, column] >= 0] = column
+        needs, operator, field, source = (np.array(each, np.int8) for each in zip(*self._columns(), strict=True))
         return Tables(
-            after, after_piece, takes, *(np.array(each, np.int8) for each in zip(*self._columns(), strict=True)),
-            _allowed(self.grammar, self.fields),
+            after, after_piece, takes, needs, operator, field, source, _allowed(self.grammar, self.fields),
             np.array([DOWN if operator.op == "-" else UP for operator in OPERATORS], np.int8),
             ends, number[()],
         )  # fmt: skip
@@ -218,7 +218,7 @@ def _of_index(rule: Rule) -> Rule:
 def _stacks(rules: tuple[Rule, ...], shape: Shape) -> tuple[tuple[str, ...], ...]:
     """Every stack that can arise from [Q], in the order in which they are met."""
     found: dict[tuple[str, ...], None] = {("Q",): None, (): None}
-    waiting = [("Q",)]
+    waiting: list[tuple[str, ...]] = [("Q",)]
     while waiting:
         stack = waiting.pop(0)
         nexts = [rule.right + stack[1:] for rule in rules if stack and stack[0] == rule.left]

@@ -132,7 +132,7 @@ def _policy(
         entropy = -(logs.exp() * logs).sum() / len(torch.unique(group))
     if len(batch.beginnings):
         place, row = _tensor(batch.beginnings).long().unbind(1)
-        first = torch.from_numpy(index.piece[1 : 1 + int(index.count[0])].astype(np.int64))
+        first = torch.from_numpy(index.piece[1 : 1 + int(index.degree[0])].astype(np.int64))
         logs = log_softmax(queries[place, row] @ model.piece_key(model.words[first]).T, 1)
         choice, column, share = map(_tensor, batch.beginning_targets)
         scale = shares[place, 0] * weight[row]

@@ -83,7 +83,8 @@ class Looker:
         passage = np.cumsum(np.isin(rendered.ids, self._ps_marks))  # each passage begins with its mark
         scores = [0.0, *(each.score for each in observation.passages)]
         steps = np.clip(np.rint(np.array(scores) * (PS_STEPS - 1)), 0, PS_STEPS - 1).astype(np.uint8)
-        return steps[np.minimum(passage, len(steps) - 1)]
+        layer: NDArray[np.uint8] = steps[np.minimum(passage, len(steps) - 1)]
+        return layer
 
     def _with_short_titles(self, observation: Observation) -> Observation:
         titles = pieces(self._tokenizer, [each.title for each in observation.passages])
@@ -104,7 +105,8 @@ def layered_table(kinds: NDArray[np.float32], idf: NDArray[np.float32], ps: NDAr
     """The vectors [LAYERED_KINDS, width] of all of them: kinds [KINDS, width], idf and ps [width] for each unit."""
     idf_steps, ps_steps = idf_values(), ps_values()
     table = kinds[:, None, None] + idf_steps[None, :, None, None] * idf + ps_steps[None, None, :, None] * ps
-    return table.reshape(-1, kinds.shape[1]).astype(np.float32)
+    flat: NDArray[np.float32] = table.reshape(-1, kinds.shape[1]).astype(np.float32)
+    return flat
 
 
 def idf_values() -> NDArray[np.float32]:

@@ -2,8 +2,8 @@
 
 A library's product sums in another order for another number of rows; then what an agent does would depend on how many
 sessions are played beside its own. Here one and the same inner loop makes four sums for each of two rows, also where
-one row is left and stands for both. A block of the matrix stays in the nearest cache while the rows go through it, which
-is what makes many sessions together cheap. And no thread is woken.
+one row is left and stands for both. A block of the matrix stays in the nearest cache while the rows go through it,
+which is what makes many sessions together cheap. And no thread is woken.
 """
 
 from __future__ import annotations

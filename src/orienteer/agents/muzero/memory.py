@@ -40,7 +40,5 @@ class Memory:
         ]  # fmt: skip
         if whole:
             return (whole[0],)
-        return tuple(
-            number for number, rule in enumerate(self._grammar.rules)
-            if (rule.operator, rule.field) in ((operator, -1), (-1, field)) and rule.source == -1 and max(rule.operator, rule.field) >= 0
-        )  # fmt: skip
+        apart = ((operator, -1), (-1, field))
+        return tuple(n for n, rule in enumerate(self._grammar.rules) if (rule.operator, rule.field) in apart)

@@ -118,7 +118,8 @@ def _basis(words: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     values, vectors = np.linalg.eigh(centred.T @ centred / len(words))
     order = np.argsort(-values)[:size]
     scale = 1 / np.sqrt(np.maximum(values[order], 1e-12))
-    return (vectors[:, order].T * scale[:, None]).astype(np.float32)
+    found: NDArray[np.float32] = (vectors[:, order].T * scale[:, None]).astype(np.float32)
+    return found
 
 
 def two_hot(values: Tensor, support: Support) -> Tensor:

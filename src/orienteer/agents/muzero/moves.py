@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ NO_WORD = -1
 
 
 class Rooms(NamedTuple):
-    """The tries of many sessions: theirs end to end, and that of the index, which they share.
+    """The tries of many sessions: theirs end to end, and that of the whole index, which they share.
 
     roots     [sessions, 2, sources]: nodes of `local`
     may_stop  [sessions]
@@ -45,7 +45,7 @@ class Rooms(NamedTuple):
     local: Trie
     roots: NDArray[np.int32]
     may_stop: NDArray[np.bool_]
-    index: Trie
+    whole: Trie
 
 
 def join(tries: list[LocalTries], may_stop: list[bool], index: Trie) -> tuple[Rooms, Ints]:
@@ -55,7 +55,9 @@ def join(tries: list[LocalTries], may_stop: list[bool], index: Trie) -> tuple[Ro
     roots = [np.where(each.roots >= 0, each.roots + start, -1) for each, start in zip(tries, starts, strict=False)]
     if not tries:
         firsts, roots = [np.zeros(0, np.int32)], [np.zeros((0, 2, len(LOCAL)), np.int32)]
-    parts = [np.concatenate([each.trie[place] for each in tries]) if tries else index[place][:0] for place in range(5)]
+    parts: list[Any] = [
+        np.concatenate([each.trie[place] for each in tries]) if tries else index[place][:0] for place in range(5)
+    ]
     local = Trie(parts[0], np.concatenate(firsts).astype(np.int32), parts[2], parts[3], parts[4])
     joined = np.stack(roots).astype(np.int32) if tries else roots[0]
     return Rooms(local, joined, np.array(may_stop, np.bool_), index), starts
@@ -70,7 +72,7 @@ def legal(state: Ints, session: int, tables: Tables, rooms: Rooms, actions: Ints
     stack, node, crossed = state[STACK], state[NODE], state[CROSSED]
     if stack == tables.stopped or (stack == 0 and state[LEFT] <= 0):
         return 0
-    trie = rooms.index if crossed else rooms.local
+    trie = rooms.whole if crossed else rooms.local
     told = 0
     if node >= 0:
         told = int(trie.told[node])
@@ -97,8 +99,8 @@ def legal(state: Ints, session: int, tables: Tables, rooms: Rooms, actions: Ints
     if takes != NO_PIECE:
         rules = tables.needs.size
         first = trie.first[node]
-        for child in range(first, first + trie.count[node]):
-            ends, goes_on = trie.told[child] & ENDS != 0, trie.count[child] > 0
+        for child in range(first, first + trie.degree[node]):
+            ends, goes_on = trie.told[child] & ENDS != 0, trie.degree[child] > 0
             if takes == ANY_PIECE or (takes == LAST and ends) or (takes == INNER and goes_on):
                 actions[found], nodes[found] = rules + trie.piece[child], child
                 found += 1
@@ -132,7 +134,7 @@ def advance(state: Ints, session: int, action: int, node: int, tables: Tables, r
     out[:] = state
     stack = state[STACK]
     rules = tables.needs.size
-    trie = rooms.index if state[CROSSED] else rooms.local
+    trie = rooms.whole if state[CROSSED] else rooms.local
     word = NO_WORD
     if action < rules:
         out[STACK] = tables.after[stack, action]
@@ -151,7 +153,7 @@ def advance(state: Ints, session: int, action: int, node: int, tables: Tables, r
         out[NODE] = node
         after = tables.after_piece[stack]
         # END, where nothing else is left, comes with the piece.
-        if tables.ends[after] >= 0 and trie.count[node] == 0:
+        if tables.ends[after] >= 0 and trie.degree[node] == 0:
             after = tables.after[after, tables.ends[after]]
         out[STACK] = after
         if after == 0:
@@ -168,9 +170,9 @@ def node_of(state: Ints, action: int, rules: int, rooms: Rooms) -> int:
     """The trie node that a piece leads to from a state; -1 for a rule, or where there is no such piece."""
     if action < rules:
         return -1
-    trie = rooms.index if state[CROSSED] else rooms.local
+    trie = rooms.whole if state[CROSSED] else rooms.local
     low = trie.first[state[NODE]]
-    high = low + trie.count[state[NODE]]
+    high = low + trie.degree[state[NODE]]
     piece = action - rules
     while low < high:
         middle = (low + high) // 2
@@ -178,11 +180,11 @@ def node_of(state: Ints, action: int, rules: int, rooms: Rooms) -> int:
             low = middle + 1
         else:
             high = middle
-    end = trie.first[state[NODE]] + trie.count[state[NODE]]
+    end = trie.first[state[NODE]] + trie.degree[state[NODE]]
     return low if low < end and trie.piece[low] == piece else -1
 
 
 def most_actions(grammar: QueryGrammar, rooms: Rooms) -> int:
     """No state has more legal actions."""
-    widest = max((int(trie.count.max(initial=0)) for trie in (rooms.local, rooms.index)), default=0)
+    widest = max((int(trie.degree.max(initial=0)) for trie in (rooms.local, rooms.whole)), default=0)
     return len(grammar) + widest

@@ -87,10 +87,14 @@ def plan_turns(
         forest = search(world, settings, noise, roots, least=2)
         if grown is not None and len(going) == len(scenes) and not plans[0].actions:
             grown += [Grown(forest, world, tree) for tree in range(len(going))]
-        places = np.array([
-            _choice(forest, tree, draws[i] if draws else None, temperature, along[i][len(plans[i].actions)] if along else -1)
-            for tree, i in enumerate(going)
-        ], np.int32)  # fmt: skip
+        wanted = [along[i][len(plans[i].actions)] if along else -1 for i in going]
+        places = np.array(
+            [
+                _choice(forest, tree, draws[i] if draws else None, temperature, wanted[tree])
+                for tree, i in enumerate(going)
+            ],
+            np.int32,
+        )
         _move_on(mind, world, forest, places, [plans[i] for i in going], now, going)
         ended = {i for i in going if along and len(plans[i].actions) == len(along[i])}
         going = [i for i in going if not plans[i].done and i not in ended]
@@ -117,8 +121,8 @@ def _move_on(
 ) -> None:  # fmt: skip
     """Notes each choice and moves its scene on by g; a choice of -1, no longer possible, ends its plan."""
     kept = np.flatnonzero(places >= 0).astype(np.int32)
-    for tree in np.flatnonzero(places < 0):
-        plans[tree].done = True
+    for gone in np.flatnonzero(places < 0).tolist():
+        plans[gone].done = True
     if not len(kept):
         return
     trees = forest.trees

@@ -46,8 +46,8 @@ def path_of(episode: Episode, training: Training, discount: float) -> Path:
     reward = np.zeros(int(starts[-1]))
     reward[starts[1:] - 1] = [turn.reward for turn in episode.turns]
     turn = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
-    rule = np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0)]).astype(np.int32)
-    values = np.concatenate([t.values for t in episode.turns] or [np.zeros(0)]).astype(np.float64)
+    rule = np.concatenate([np.zeros(0, np.int64), *(np.arange(size) for size in sizes)]).astype(np.int32)
+    values = np.concatenate([np.zeros(0, np.float32), *(t.values for t in episode.turns)]).astype(np.float64)
     steps = training.td_steps if training.targets == "n-step" else len(reward)
     return Path(turn, rule, reward, targets(reward, values, discount, steps), starts)
 

@@ -53,17 +53,17 @@ class Mind:
         keys, embeds = self.vocabulary.keys[pieces], self.vocabulary.embeds[pieces]
         # The first level has sources in the place of pieces; nothing reads a key of these.
         if self.sizes.words:
-            counts, parents = _counts(tries.trie.first, tries.trie.count, tries.trie.word)
+            counts, parents = _counts(tries.trie.first, tries.trie.degree, tries.trie.word)
             keys = keys + _means(_product(sight.terms, self._word_key), tries.trie.word, parents, counts)
             embeds = embeds + _means(_product(sight.terms, self._word_embed), tries.trie.word, parents, counts)
         leaning = lean(sight.slots, terms, tries) if self.sizes.prior else np.zeros((2, len(pieces), 1), np.float32)
         state = self.grammar.start(steps_left)
-        return Scene(latent, state, tries, keys, embeds, leaning, np.float32(sight.stop), may_stop)
+        return Scene(latent, state, tries, keys, embeds, leaning, float(sight.stop), may_stop)
 
     def _remember(self, past: Sequence[int]) -> Floats:
         """The GRU's state after the last actions."""
         units = self.sizes.gru
-        state = np.zeros((1, units), np.float32)
+        state: Floats = np.zeros((1, units), np.float32)
         for action in past[-self.sizes.past :]:
             given = _product(self._embed(action), self._gru["ih"])[0]
             own = _product(state, self._gru["hh"])[0]
@@ -73,7 +73,8 @@ class Mind:
             new = given[2 * units :] + reset * own[2 * units :]
             candidate(new)
             state = ((1 - update) * new + update * state[0])[None]
-        return state[0]
+        last: Floats = state[0]
+        return last
 
     def _embed(self, action: int) -> Floats:
         rules = len(self.grammar)
@@ -105,7 +106,7 @@ class NodeWords(NamedTuple):
 
 def node_words(trie: Trie) -> NodeWords:
     """For the learner, whose sums are made over all pairs at once."""
-    counts, parents = _counts(trie.first, trie.count, trie.word)
+    counts, parents = _counts(trie.first, trie.degree, trie.word)
     nodes, words = _pairs(trie.word, parents)
     return NodeWords(nodes, words, counts)
 
@@ -170,7 +171,7 @@ def lean(slots: Floats, terms: Sequence[Term], tries: LocalTries) -> Floats:
     A word that stands in several places is shared among them, so that what it weighs in all is what it weighs there.
     """
     own = slots - np.log(_places(terms)).astype(np.float32)
-    counts, parents = _counts(tries.trie.first, tries.trie.count, tries.trie.word)
+    _, parents = _counts(tries.trie.first, tries.trie.degree, tries.trie.word)
     return _lean(own, tries.trie.word, parents)
 
 

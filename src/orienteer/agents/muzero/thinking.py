@@ -212,4 +212,4 @@ def key_score(query: Floats, keys: Floats, row: int) -> float:
     total = np.float32(0)
     for k in range(query.size):
         total += query[k] * keys[row, k]
-    return total
+    return float(total)

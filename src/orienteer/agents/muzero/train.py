@@ -1,9 +1,9 @@
 """A run of MuZero, from top to bottom: actors play, the learner learns, weights go back to the actors (needs torch).
 
-Everything goes on in this process, or actors are processes or a Ray cluster (`cluster.py`); either way an actor is given
-a numbered chunk of episodes, looks up the newest weights, plays, and returns them. A chunk that is done again because
-its worker died has the same numbers, so that no episode counts twice. In one process a run that was killed goes on to
-the very weights that it would have reached.
+Everything goes on in this process, or actors are processes or a Ray cluster (`cluster.py`); either way an actor is
+given a numbered chunk of episodes, looks up the newest weights, plays, and returns them. A chunk that is done again
+because its worker died has the same numbers, so that no episode counts twice. In one process a run that was killed
+goes on to the very weights that it would have reached.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class _Learner:
         updates = training.updates if len(self.replay) else 0
         for _ in range(updates):
             chance = np.random.default_rng([self.options.seed, 2, self.place.update])
-            shown = int(round(training.batch * self.options.demonstrations)) if len(self.demonstrations) else 0
+            shown = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
             if shown:
                 self._learn(self.demonstrations, shown, chance)
             sums.update(self._learn(self.replay, training.batch - shown, chance))
@@ -247,7 +247,7 @@ class _Learner:
         see = self.parts.h if self.parts.h is not None else remembered
         found = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, see)
         self.optimiser.zero_grad()
-        found.total.backward()  # type: ignore[no-untyped-call]
+        found.total.backward()
         parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
         if self.config.training.clip:
             torch.nn.utils.clip_grad_norm_(parameters, self.config.training.clip)
@@ -270,7 +270,7 @@ class _Learner:
 
     def _weights(self) -> dict[str, NDArray[Any]]:
         own = {f"muzero.{name}": value for name, value in self.model.tensors().items()}
-        seen: dict[str, NDArray[Any]] = self.parts.h.tensors() if self.parts.h is not None else {}  # type: ignore[operator]
+        seen: dict[str, NDArray[Any]] = self.parts.h.tensors() if self.parts.h is not None else {}
         return {**own, **seen}
 
     def _publish(self) -> None:

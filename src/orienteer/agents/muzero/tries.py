@@ -1,7 +1,7 @@
 """Tries over words as sequences of wordpieces: those of an observation, and that of a whole index.
 
 Nodes are numbered level by level, so that the children of a node follow each other: a node is its piece, the number of
-its first child and how many there are, nine bytes in all. That of an index lies in files and is mapped into memory.
+its first child, how many there are, and a few bits: nine bytes. That of an index lies in files, mapped into memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Trie(NamedTuple):
 
     piece: NDArray[np.uint16]
     first: NDArray[np.int32]
-    count: NDArray[np.uint16]
+    degree: NDArray[np.uint16]
     told: NDArray[np.uint8]
     word: NDArray[np.int32]
 
@@ -44,7 +44,7 @@ class Trie(NamedTuple):
 
     def children(self, node: int) -> range:
         first = int(self.first[node])
-        return range(first, first + int(self.count[node]))
+        return range(first, first + int(self.degree[node]))
 
     def child(self, node: int, piece: int) -> int:
         """The child with a piece; -1 where there is none."""
@@ -115,7 +115,7 @@ class Spelling:
                 f"a tokenizer of {tokenizer.get_vocab_size():,} pieces; expected at most 65,536, as a BERT has"
             )
         self._tokenizer = tokenizer
-        self._unknown = int(tokenizer.token_to_id("[UNK]"))
+        self._unknown = tokenizer.token_to_id("[UNK]") or 0
         self.pieces: Callable[[str], Pieces] = lru_cache(size)(self._pieces)
 
     def _pieces(self, term: str) -> Pieces:
@@ -184,7 +184,7 @@ def local_tries(terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bo
     return LocalTries(trie, roots)
 
 
-_FILES = ("piece", "first", "count", "told")
+_FILES = ("piece", "first", "degree", "told")
 _DONE = "trie.json"
 
 

@@ -42,7 +42,7 @@ class Turn:
     sources: NDArray[np.uint8]
     piece: NDArray[np.uint16]
     first: Ints
-    count: NDArray[np.uint16]
+    degree: NDArray[np.uint16]
     told: NDArray[np.uint8]
     word: Ints
     roots: Ints
@@ -61,7 +61,7 @@ class Turn:
 
     @property
     def tries(self) -> LocalTries:
-        return LocalTries(Trie(self.piece, self.first, self.count, self.told, self.word), self.roots.reshape(2, -1))
+        return LocalTries(Trie(self.piece, self.first, self.degree, self.told, self.word), self.roots.reshape(2, -1))
 
     @property
     def sight(self) -> Sight:
@@ -166,11 +166,13 @@ def pack(episodes: Sequence[Episode]) -> dict[str, NDArray[Any]]:
         "rows": np.array([t.row is not None for t in turns], np.bool_),
     }
     kept = [turn.row for turn in turns if turn.row is not None]
-    for name, owners in [*((n, turns) for n in _ARRAYS), *((n, kept) for n in _ROW)]:
-        values = [getattr(owner, name) for owner in owners]
+    named: list[tuple[str, list[NDArray[Any]]]] = [
+        *((name, [getattr(turn, name) for turn in turns]) for name in _ARRAYS),
+        *((f"row.{name}", [getattr(row, name) for row in kept]) for name in _ROW),
+    ]
+    for key, values in named:
         if not values:
             continue
-        key = name if owners is turns else f"row.{name}"
         packed[key] = np.concatenate([value.reshape(-1) for value in values])
         shapes = np.array([value.shape for value in values], np.int64).reshape(len(values), -1)
         packed[f"{key}.shape"] = shapes

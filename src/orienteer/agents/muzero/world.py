@@ -71,7 +71,7 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary(trie: Trie, keys: Floats, embeds: Floats) -> Vocabulary:
-    beginning = keys[trie.piece[1 : 1 + int(trie.count[0])]]
+    beginning = keys[trie.piece[1 : 1 + int(trie.degree[0])]]
     padded = np.zeros((-(-len(beginning) // 4) * 4, keys.shape[1]), np.float32)
     padded[: len(beginning)] = beginning
     return Vocabulary(trie, keys, embeds, Linear(padded, np.zeros(len(padded), np.float32)))
@@ -238,17 +238,17 @@ def leaning(state: Ints, tree: int, action: int, node: int, shared: _Shared) -> 
     """What the cloned agent thinks of an action: the log of the weight of all refinements that it leads to."""
     tables = shared.tables
     if action >= tables.needs.size:
-        return shared.leaning[0, node, shared.slots[state[OPERATOR], state[FIELD]]]
+        return float(shared.leaning[0, node, shared.slots[state[OPERATOR], state[FIELD]]])
     need = tables.needs[action]
     if need == MAY_STOP:
-        return shared.stops[tree]
+        return float(shared.stops[tree])
     if need == WORD_ENDS:
-        return shared.leaning[1, state[NODE], shared.slots[state[OPERATOR], state[FIELD]]]
+        return float(shared.leaning[1, state[NODE], shared.slots[state[OPERATOR], state[FIELD]]])
     if need == HAS_WORDS and tables.operator[action] >= 0 and tables.field[action] >= 0 and tables.source[action] >= 0:
         operator = tables.operator[action]
         root = shared.rooms.roots[tree, tables.polarity[operator], tables.source[action]]
-        return shared.leaning[0, root, shared.slots[operator, tables.field[action]]]
-    return np.float32(0)
+        return float(shared.leaning[0, root, shared.slots[operator, tables.field[action]]])
+    return 0.0
 
 
 @kernel
@@ -280,8 +280,8 @@ def keep(
 
 
 @inlined
-def highest(x):  # type: ignore[no-untyped-def]
-    most = x[0]
+def highest(x: Floats) -> np.float32:
+    most: np.float32 = x[0]
     for value in x:
         most = max(most, value)
     return most
@@ -299,7 +299,7 @@ def shares(x: Floats) -> float:
     total = np.float32(0)
     for k in range(x.size):
         total += x[k]
-    return total
+    return float(total)
 
 
 assert len(SLOTS) == SLOT_TABLE.max() + 1

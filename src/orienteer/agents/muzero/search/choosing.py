@@ -62,4 +62,4 @@ def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Floats:
 
 def sample(shares: Floats, draw: np.random.Generator) -> int:
     """A place drawn by its share."""
-    return int(min(np.searchsorted(np.cumsum(shares), draw.random(), side="right"), len(shares) - 1))
+    return min(int(np.searchsorted(np.cumsum(shares), draw.random(), side="right")), len(shares) - 1)

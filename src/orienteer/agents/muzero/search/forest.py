@@ -26,7 +26,7 @@ class Trees(NamedTuple):
     size                     [B] nodes so far
     parent, place            [B, N] a node's parent, and which of its children the node is
     visits, total, reward    [B, N]
-    count, tried             [B, N] children, and how many of them, the first, have a node
+    degree, tried            [B, N] children, and how many of them, the first, have a node
     action, prior, node      [B, N, C] a child's action, prior, and node, -1 until it is tried
     edge_visits, q           [B, N, C]
     edge                     [B, N, C] the child's place as the model gave it
@@ -39,7 +39,7 @@ class Trees(NamedTuple):
     visits: Ints
     total: Floats
     reward: Floats
-    count: Ints
+    degree: Ints
     tried: Ints
     action: Ints
     prior: NDArray[np.float32]
@@ -66,13 +66,13 @@ class Forest:
 
     def actions(self, tree: int) -> Ints:
         """The root's actions, in the order of its children."""
-        return self.trees.action[tree, 0, : self.trees.count[tree, 0]]
+        return self.trees.action[tree, 0, : self.trees.degree[tree, 0]]
 
     def visits(self, tree: int) -> Ints:
-        return self.trees.edge_visits[tree, 0, : self.trees.count[tree, 0]]
+        return self.trees.edge_visits[tree, 0, : self.trees.degree[tree, 0]]
 
     def priors(self, tree: int) -> NDArray[np.float32]:
-        return self.trees.prior[tree, 0, : self.trees.count[tree, 0]]
+        return self.trees.prior[tree, 0, : self.trees.degree[tree, 0]]
 
     def value(self, tree: int) -> float:
         """The mean of all values met from the root on; the model's own where nothing was searched."""
@@ -81,7 +81,7 @@ class Forest:
 
     def gumbel_outlooks(self, tree: int) -> Floats:
         """What Gumbel's choice goes by at the end: the score and the value of each child of the root."""
-        return self._scaled(tree) + self.scores[tree, : self.trees.count[tree, 0]]
+        return self._scaled(tree) + self.scores[tree, : self.trees.degree[tree, 0]]
 
     def improved_policy(self, tree: int, log_priors: Floats) -> Floats:
         """softmax(logits + σ(completed Q)): Gumbel MuZero's target for the policy."""
@@ -96,7 +96,8 @@ class Forest:
         low, high = trees.low[tree], trees.high[tree]
         q = np.where(visits > 0, trees.q[tree, 0, : len(visits)], self.value(tree))
         shares = (q - low) / (high - low) if high > low else q
-        return (settings.gumbel_visit + visits.max(initial=0)) * settings.gumbel_scale * shares
+        scaled: Floats = (settings.gumbel_visit + visits.max(initial=0)) * settings.gumbel_scale * shares
+        return scaled
 
     def chosen(self, tree: int) -> int:
         """The place of the child to take where nothing is left to chance; the likeliest where nothing was searched."""
@@ -167,7 +168,7 @@ def _planted(found: Expansion, settings: SearchSettings, noise: Sequence[RootNoi
         count = int(found.counts[tree])
         mixed, own, order = noisy_priors(found.priors[tree, :count], noise[tree] if noise else RootNoise(), settings)
         scores[tree, :count] = own
-        trees.count[tree, 0] = count
+        trees.degree[tree, 0] = count
         trees.prior[tree, 0, :count], trees.edge[tree, 0, :count] = mixed, order
         trees.action[tree, 0, :count] = found.actions[tree, :count][order]
         trees.node[tree, 0, :count], trees.edge_visits[tree, 0, :count] = NONE, 0
@@ -190,7 +191,7 @@ def _empty(batch: int, nodes: int, children: int) -> Trees:
 
 
 @inlined
-def _share(value, low, high):  # type: ignore[no-untyped-def]
+def _share(value: float, low: float, high: float) -> float:
     return (value - low) / (high - low) if high > low else value
 
 
@@ -206,10 +207,9 @@ def select(
     fresh = 0
     for row in range(growing.size):
         tree = growing[row]
-        low, high = trees.low[tree], trees.high[tree]
         node = 0
         while True:
-            count = trees.count[tree, node]
+            count = trees.degree[tree, node]
             if count == 0:
                 leaves[row] = node
                 break
@@ -229,7 +229,7 @@ def select(
 @kernel
 def _best(trees: Trees, tree: int, node: int, factors: Floats, by_parent: bool) -> int:
     low, high = trees.low[tree], trees.high[tree]
-    visits, tried, count = trees.visits[tree, node], trees.tried[tree, node], trees.count[tree, node]
+    visits, tried, count = trees.visits[tree, node], trees.tried[tree, node], trees.degree[tree, node]
     factor = factors[visits]
     best, most = 0, -np.inf
     for place in range(tried):
@@ -250,7 +250,7 @@ def _best(trees: Trees, tree: int, node: int, factors: Floats, by_parent: bool) 
 @kernel
 def _halved(trees: Trees, tree: int, gumbel: int, tried: int, scores: Floats, visit: float, scale: float) -> int:
     low, high = trees.low[tree], trees.high[tree]
-    count = min(gumbel, trees.count[tree, 0])
+    count = min(gumbel, trees.degree[tree, 0])
     most_visits = 0
     for place in range(count):
         most_visits = max(most_visits, trees.edge_visits[tree, 0, place])
@@ -289,7 +289,7 @@ def grow(
             trees.tried[tree, parent] += 1
             trees.reward[tree, node] = reward[new]
             count = counts[new]
-            trees.count[tree, node] = count
+            trees.degree[tree, node] = count
             for child in range(count):
                 trees.action[tree, node, child] = actions[new, child]
                 trees.prior[tree, node, child] = priors[new, child]

@@ -10,6 +10,8 @@ from orienteer.agents.muzero.search.choosing import RootNoise, noisy_priors
 from orienteer.agents.muzero.search.model import Expansion, Model
 from orienteer.agents.muzero.search.settings import SearchSettings
 
+QUIET = RootNoise()
+
 
 @dataclass
 class Node:
@@ -57,7 +59,7 @@ class Bounds:
         return (q - self.low) / (self.high - self.low) if self.high > self.low else q
 
 
-def reference_search(model: Model, settings: SearchSettings, noise: RootNoise = RootNoise(), tree: int = 0) -> Node:
+def reference_search(model: Model, settings: SearchSettings, noise: RootNoise = QUIET, tree: int = 0) -> Node:
     """The tree with this number after all simulations."""
     found = model.roots()
     root = Node(0, 0.0)
