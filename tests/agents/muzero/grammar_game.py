@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,6 +69,29 @@ class MakeGame:
 
     def __call__(self):  # type: ignore[no-untyped-def]
         return lambda task: play(self.config, task)
+
+
+@dataclass(frozen=True)
+class MakeMortal:
+    """As `MakeGame`, but some chunks kill their first worker, before or after they are played."""
+
+    folder: str
+    config: Config = CONFIG
+
+    def __call__(self):  # type: ignore[no-untyped-def]
+        return self._work
+
+    def _work(self, task: Task) -> list[Episode]:
+        mark = Path(self.folder) / f"killed-{task.number}"
+        fated = task.number % 3 == 1 and not mark.exists()
+        if fated:
+            mark.touch()
+        if fated and task.number % 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        episodes = play(self.config, task)
+        if fated:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return episodes
 
 
 def play(config: Config, task: Task) -> list[Episode]:

@@ -77,6 +77,8 @@ def test_plans_made_alone_and_together_are_the_same() -> None:
     mind = tiny_mind(grammar)
     scenes = [random_scene(mind, seed) for seed in range(6)]
     together = plan_turns(mind, scenes, SETTINGS)
+    in_threads = plan_turns(mind, scenes, SETTINGS, threads=4)
+    assert [(p.actions, p.values) for p in in_threads] == [(p.actions, p.values) for p in together]
     for scene, plan in zip(scenes, together, strict=True):
         [alone] = plan_turns(mind, [scene], SETTINGS)
         assert (alone.actions, alone.values, alone.word) == (plan.actions, plan.values, plan.word)

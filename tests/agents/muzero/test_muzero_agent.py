@@ -32,6 +32,7 @@ from orienteer.errors import OrienteerError
 from orienteer.query import G4, Query, Refinement
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.session import Environment, Settings, run_sessions
+from orienteer.session.notes import check_notes, tree_of
 
 
 def test_it_keeps_the_promises_of_an_agent(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:
@@ -70,24 +71,28 @@ def test_it_plays_whole_sessions_in_every_shape(tmp_path: Path, embedded: Embedd
         assert config.grammar == "G4" or operators <= {"+", "-"}
 
 
-def test_the_tree_tells_what_was_thought_of(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:
+def test_the_tree_tells_what_was_thought_of_and_what_was_taken(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     seen = environment.observe(environment.open(QUESTIONS))
     told = muzero.act_with_notes(seen)
     assert [action for action, _ in told] == muzero.act(seen)
-    for _, notes in told:
-        json.dumps(notes)
-        tree = notes["tree"]
-        assert tree["visits"] == 10
+    for action, notes in told:
+        check_notes(notes)
+        tree = tree_of(notes)
+        assert tree is not None
+        assert tree.visits == 10
+        path, node = [], tree
+        while taken := [child for child in node.children if child.taken]:
+            [node] = taken
+            path.append(node.label)
+        assert isinstance(action, Refinement)
+        pieces = [label.removeprefix("##") for label in path[1:] if label != "end"]
+        assert "".join(pieces) == action.term
         waiting = [tree]
         while waiting:
             node = waiting.pop()
-            assert set(node) <= {"label", "visits", "value", "prior", "children", "search"}
-            assert len(node["children"]) <= 5
-            assert sum(child["visits"] for child in node["children"]) <= node["visits"]
-            visits = [child["visits"] for child in node["children"]]
-            assert visits == sorted(visits, reverse=True)
-            waiting += node["children"]
+            assert len(node.children) <= 5
+            waiting += node.children
 
 
 def test_names_choose_the_folder_and_the_simulations(muzero_folder: Path, embedded: EmbeddedEngine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +12,24 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs the extra [train]")
 
-from grammar_game import CONFIG, TURNS, WORDS, MakeGame, best_play, grammar_of, play, sight_of  # noqa: E402
+from grammar_game import (  # noqa: E402
+    CONFIG,
+    TURNS,
+    WORDS,
+    MakeGame,
+    MakeMortal,
+    best_play,
+    grammar_of,
+    play,
+    sight_of,
+)  # fmt: skip
 from little_vocabulary import SPELLING  # noqa: E402
 from tiny_mind import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
 from orienteer.agents.muzero import checkpoint  # noqa: E402
 from orienteer.agents.muzero.batch import Batcher, Start  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
-from orienteer.agents.muzero.learner import losses  # noqa: E402
+from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
 from orienteer.agents.muzero.model import MuZeroModel, decoded, two_hot  # noqa: E402
 from orienteer.agents.muzero.replay import Replay, path_of  # noqa: E402
 from orienteer.agents.muzero.scenes import Mind  # noqa: E402
@@ -164,6 +176,51 @@ def test_an_episode_that_comes_twice_is_counted_once(tmp_path: Path) -> None:
     assert replay.add(episodes) == 4
     assert replay.add(episodes) == 0
     assert len(replay) == 4 * TURNS
+
+
+@pytest.mark.slow
+def test_actors_that_die_cost_no_episode_and_none_counts_twice(tmp_path: Path) -> None:
+    said: list[Progress] = []
+    options = Run(tmp_path, chunks=10, workers=2)
+    place = train(CONFIG, options, parts_of(make_actor=MakeMortal(str(tmp_path))), show=said.append)
+    assert len(list(tmp_path.glob("killed-*"))) == 3
+    assert sorted(place.done) == list(range(10))
+    assert len(said) == 10
+    model, replay = new_model(), Replay(CONFIG.training, 0.9)
+    checkpoint.resume(tmp_path, {"model": model}, make_optimiser(model, CONFIG.training), replay)
+    assert replay.counted.tolist() == list(range(10 * CONFIG.training.episodes))
+
+
+@pytest.mark.slow
+def test_a_learner_killed_at_random_moments_ends_with_the_unbroken_weights(tmp_path: Path) -> None:
+    """A process of its own, killed five times while it plays, learns or writes."""
+    script = tmp_path / "learn.py"
+    script.write_text(
+        "import sys\n"
+        f"sys.path[:0] = {sys.path!r}\n"
+        "from pathlib import Path\n"
+        "from test_muzero_learning import CONFIG, Run, parts_of, train\n"
+        "train(CONFIG, Run(Path(sys.argv[1]), chunks=8, checkpoint_minutes=0), parts_of())\n"
+    )
+
+    def learn(folder: Path, seconds: float | None = None) -> bool:
+        """Whether it came to its end."""
+        process = subprocess.Popen([sys.executable, str(script), str(folder)])
+        try:
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return False
+
+    draw = np.random.default_rng(0)
+    assert learn(tmp_path / "whole")
+    for _ in range(5):
+        if learn(tmp_path / "broken", float(draw.uniform(4, 14))):
+            break
+    assert learn(tmp_path / "broken")
+    ours, theirs = (checkpoint.published(tmp_path / name)[0] for name in ("whole", "broken"))
+    assert all((ours[name] == theirs[name]).all() for name in ours)
 
 
 def test_a_policy_that_loses_its_doubts_stops_the_run_and_keeps_the_best(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class World:
         tokenizer = base.plain_tokenizer()
         grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
         eyes = Eyes(base.bert, base.tensors, tokenizer, threads=threads)
-        senses = Senses.of(tokenizer, engine, eyes, grammar, config)
+        senses = Senses.of(tokenizer, engine, eyes, grammar, config, threads)
         index = index_words(engine, senses.spelling)
         return cls(engine, reader, questions, base, eyes, senses, grammar, index, config)
 
@@ -96,8 +96,9 @@ class Actor:
         if not seen:
             return world.senses, world.eyes.words
         tokenizer = world.base.plain_tokenizer()
-        eyes = Eyes(world.base.bert, {**world.base.tensors, **seen}, tokenizer, threads=1)
-        return Senses.of(tokenizer, world.engine, eyes, world.grammar, world.config), eyes.words
+        threads = world.senses.threads
+        eyes = Eyes(world.base.bert, {**world.base.tensors, **seen}, tokenizer, threads=threads)
+        return Senses.of(tokenizer, world.engine, eyes, world.grammar, world.config, threads), eyes.words
 
     def _asked(self, task: Task) -> list[tuple[int, Question]]:
         """Each question once in every round, in a new order each time."""

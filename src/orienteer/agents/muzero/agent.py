@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orienteer.agents.muzero.display import tree_view
+from orienteer.agents.muzero.display import turn_tree
 from orienteer.agents.muzero.folder import SHIPPED, MuZeroFiles, load_folder
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.index_words import index_words
@@ -24,8 +25,9 @@ from orienteer.query import GRAMMARS
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, Action, Observation
+from orienteer.session.notes import tree_notes
 
-_TOGETHER = 64  # sessions in one search: more would not fit the caches
+_TOGETHER = 128  # sessions in one search: with more, states no longer fit the caches
 
 
 class MuZeroAgent:
@@ -54,6 +56,7 @@ class MuZeroAgent:
             self._mind = Mind(files.own, config.sizes, eyes.words, self.grammar, trie)
         except (KeyError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a MuZero: {error!r}; train it again") from None
+        self._threads = threads or len(os.sched_getaffinity(0))
         self.fingerprint = f"{files.fingerprint}-{self.search.simulations}-{compute}"
 
     @classmethod
@@ -67,12 +70,14 @@ class MuZeroAgent:
         return [action for action, _ in self._decide(observations, None)]
 
     def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
-        """Each action with its value, and the tree that was searched for its first rule."""
-        grown: list[Grown] = []
+        """Each action with its value, and the trees that were searched for its rules."""
+        grown: list[list[Grown]] = [[] for _ in observations]
         decided = self._decide(observations, grown)
-        return [(action, self._notes(plan, grown[place])) for place, (action, plan) in enumerate(decided)]
+        return [(action, self._notes(plan, searches)) for (action, plan), searches in zip(decided, grown, strict=True)]
 
-    def _decide(self, observations: Sequence[Observation], grown: list[Grown] | None) -> list[tuple[Action, Plan]]:
+    def _decide(
+        self, observations: Sequence[Observation], grown: list[list[Grown]] | None
+    ) -> list[tuple[Action, Plan]]:
         decided: list[tuple[Action, Plan]] = []
         for start in range(0, len(observations), _TOGETHER):
             some = observations[start : start + _TOGETHER]
@@ -85,15 +90,16 @@ class MuZeroAgent:
                 )
                 for (look, sight), observation in zip(seen, some, strict=True)
             ]  # fmt: skip
-            plans = plan_turns(self._mind, scenes, self.search, grown=grown)
+            own = None if grown is None else grown[start : start + _TOGETHER]
+            plans = plan_turns(self._mind, scenes, self.search, grown=own, threads=self._threads)
             for plan, (look, _), observation in zip(plans, seen, some, strict=True):
                 room = has_room(observation, self._senses.looker.lexicon)
                 decided.append((plan.action(look.terms) if room else STOP, plan))
         return decided
 
-    def _notes(self, plan: Plan, grown: Grown) -> dict[str, Any]:
-        return {
+    def _notes(self, plan: Plan, searches: Sequence[Grown]) -> dict[str, Any]:
+        told = {
             "simulations": self.search.simulations,
             "value": round(plan.values[0], 4) if plan.values else 0.0,
-            "tree": tree_view(grown, self.grammar, self._senses.spelling),
         }
+        return {**told, **tree_notes(turn_tree(searches, self.grammar, self._senses.spelling))}

@@ -39,7 +39,7 @@ class Sizes:
     """
 
     lstm: int = 512
-    head: int = 64
+    head: int = 32
     embed: int = 64
     gru: int = 32
     past: int = 20

@@ -1,57 +1,64 @@
-"""A tree for the eye: nested nodes, the most visited children of each."""
+"""A turn's trees for the eye: the most visited children of a node, each search below what the last one took."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from orienteer.agents.muzero.grammar import CROSSED, QueryGrammar
+from orienteer.agents.muzero.grammar import QueryGrammar
 from orienteer.agents.muzero.planning import Grown
 from orienteer.agents.muzero.tries import Spelling
+from orienteer.session.notes import TreeNode
 
-CHILDREN, DEPTH = 5, 8
+CHILDREN, DEPTH = 5, 6  # of a node; of a search
 
 
-def tree_view(
-    grown: Grown, grammar: QueryGrammar, spelling: Spelling, children: int = CHILDREN, depth: int = DEPTH
-) -> dict[str, Any]:
-    """{"label", "visits", "value", "prior", "children"}; a label is a rule in a few letters, or a wordpiece.
+def turn_tree(
+    searches: Sequence[Grown], grammar: QueryGrammar, spelling: Spelling, children: int = CHILDREN, depth: int = DEPTH
+) -> TreeNode:
+    """The searches of one turn as one tree; a label is a rule in a few letters, or a wordpiece.
 
-    A node whose query is whole has "search": true; `value` is Q, the reward of the way there included.
+    A node's value is Q, the reward of the way there included; a root's, the mean of all that was met below it.
     """
-    trees, tree = grown.forest.trees, grown.tree
-    root = {
-        "label": "Q", "visits": int(trees.visits[tree, 0]), "value": round(grown.forest.value(tree), 4), "prior": 1.0
-    }  # fmt: skip
-    return {**root, "children": _children(grown, grammar, spelling, 0, children, depth)}
+    first = searches[0]
+    below = _Display(grammar, spelling, children).children(searches, 0, depth)
+    return TreeNode("Q", int(first.forest.trees.visits[first.tree, 0]), first.forest.value(first.tree), None, below)
 
 
-def _children(
-    grown: Grown, grammar: QueryGrammar, spelling: Spelling, node: int, most: int, depth: int
-) -> list[dict[str, Any]]:
-    trees, tree = grown.forest.trees, grown.tree
-    count = int(trees.degree[tree, node])
-    if depth == 0 or count == 0:
-        return []
-    visits, priors = trees.edge_visits[tree, node, :count], trees.prior[tree, node, :count]
-    found = []
-    for place in np.lexsort((np.arange(count), -priors, -visits))[:most].tolist():
+class _Display:
+    """What all nodes of a display share."""
+
+    def __init__(self, grammar: QueryGrammar, spelling: Spelling, most: int) -> None:
+        self._grammar, self._spelling, self._most = grammar, spelling, most
+
+    def children(self, searches: Sequence[Grown], node: int, depth: int) -> tuple[TreeNode, ...]:
+        """The children of a node of the first search; the later searches hang below what was taken."""
+        search = searches[0]
+        trees, tree = search.forest.trees, search.tree
+        count = int(trees.degree[tree, node])
+        if depth == 0 or count == 0:
+            return ()
+        visits, priors = trees.edge_visits[tree, node, :count], trees.prior[tree, node, :count]
+        shown = np.lexsort((np.arange(count), -priors, -visits))[: self._most].tolist()
+        taken = search.place if node == 0 else -1
+        if taken >= 0 and taken not in shown:
+            shown = [*shown[:-1], taken]
+        return tuple(self._child(searches, node, place, place == taken, depth) for place in shown)
+
+    def _child(self, searches: Sequence[Grown], node: int, place: int, taken: bool, depth: int) -> TreeNode:
+        search = searches[0]
+        trees, tree = search.forest.trees, search.tree
         action, child = int(trees.action[tree, node, place]), int(trees.node[tree, node, place])
-        shown: dict[str, Any] = {
-            "label": grammar.label(action) if action < len(grammar) else spelling.token(action - len(grammar)),
-            "visits": int(visits[place]),
-            "value": round(float(trees.q[tree, node, place]), 4) if child >= 0 else None,
-            "prior": round(float(priors[place]), 4),
-            "children": _children(grown, grammar, spelling, child, most, depth - 1) if child >= 0 else [],
-        }
-        if child >= 0 and _searched(grown, node, child):
-            shown["search"] = True
-        found.append(shown)
-    return found
+        below: tuple[TreeNode, ...] = ()
+        if taken and len(searches) > 1:
+            below = self.children(searches[1:], 0, DEPTH)
+        elif child >= 0:
+            below = self.children(searches[:1], child, depth - 1)
+        value = float(trees.q[tree, node, place]) if child >= 0 else None
+        visits, prior = int(trees.edge_visits[tree, node, place]), float(trees.prior[tree, node, place])
+        return TreeNode(self._label(action), visits, value, prior, below, taken)
 
-
-def _searched(grown: Grown, node: int, child: int) -> bool:
-    """Whether the way to a child ends with a whole query."""
-    states = grown.world.states[grown.tree]
-    return bool(states[child, CROSSED]) and states[child, -1] != states[node, -1]
+    def _label(self, action: int) -> str:
+        rules = len(self._grammar)
+        return self._grammar.label(action) if action < rules else self._spelling.token(action - rules)

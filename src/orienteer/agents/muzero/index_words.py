@@ -31,18 +31,22 @@ def index_words(engine: Engine, spelling: Spelling, folder: Path | None = None) 
     """
     if not isinstance(engine, EmbeddedEngine):
         return in_memory(spelling.whole_words(), spelling)
-    terms = [engine.index.term(number) for number in range(engine.index.terms)]
-    if len(terms) <= _SMALL:
-        return in_memory(terms, spelling)
+    if engine.index.terms <= _SMALL:
+        return in_memory(_terms(engine), spelling)
     home = folder or cache_folder() / f"{fingerprint(engine)}-{spelling.digest}"
     found = open_index_trie(home, spelling)
     if found is None:
+        terms = _terms(engine)
         try:
             write_index_trie(home, terms, spelling)
             found = open_index_trie(home, spelling)
         except IndexTrieError:  # nowhere to keep it
             found = None
-    return found if found is not None else in_memory(terms, spelling)
+    return found if found is not None else in_memory(_terms(engine), spelling)
+
+
+def _terms(engine: EmbeddedEngine) -> list[str]:
+    return [engine.index.term(number) for number in range(engine.index.terms)]
 
 
 def in_memory(terms: Sequence[str], spelling: Spelling) -> Trie:

@@ -6,7 +6,9 @@ h runs once for an observation; what follows inside a refinement the model has t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +52,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """The first search of a turn, for whoever wants to see the tree."""
+    """A search of a turn, for whoever wants to see its tree; `place` is the child that was taken, -1 for none."""
 
     forest: Forest
     world: LearnedWorld
     tree: int
+    place: int
 
 
 def plan_turns(
@@ -64,13 +67,26 @@ def plan_turns(
     draws: Sequence[np.random.Generator] | None = None,
     temperature: float = 0.0,
     along: Sequence[Sequence[int]] | None = None,
-    grown: list[Grown] | None = None,
+    grown: Sequence[list[Grown]] | None = None,
+    threads: int = 1,
 ) -> list[Plan]:
     """One refinement for every scene, all searched in lock-step; a stop where there is no word at all.
 
     draws   chance, one generator a scene: with noise at the root and a choice by visits; None: neither
     along   the actions to take whatever the search says, as when old turns are thought over again
+    grown   a list for every scene, to which its searches are added, one a rule
+    threads that share the scenes among them; what is planned does not depend on how many
     """
+    if threads > 1 and len(scenes) > 1:
+        bounds = [len(scenes) * part // threads for part in range(threads + 1)]
+        parts = [slice(*each) for each in pairwise(bounds) if each[0] < each[1]]
+
+        def some(part: slice) -> list[Plan]:
+            own = [each[part] if each is not None else None for each in (draws, along, grown)]
+            return plan_turns(mind, scenes[part], settings, own[0], temperature, own[1], own[2])  # type: ignore[arg-type]
+
+        with ThreadPoolExecutor(len(parts)) as workers:
+            return [plan for plans in workers.map(some, parts) for plan in plans]
     plans = [Plan() for _ in scenes]
     now = list(scenes)
     going = list(range(len(scenes)))
@@ -85,8 +101,6 @@ def plan_turns(
         elif settings.gumbel:
             noise = [root_noise(int(n), settings, None) for n in roots.counts]
         forest = search(world, settings, noise, roots, least=2)
-        if grown is not None and len(going) == len(scenes) and not plans[0].actions:
-            grown += [Grown(forest, world, tree) for tree in range(len(going))]
         wanted = [along[i][len(plans[i].actions)] if along else -1 for i in going]
         places = np.array(
             [
@@ -95,6 +109,9 @@ def plan_turns(
             ],
             np.int32,
         )
+        for tree, i in enumerate(going if grown is not None else ()):
+            assert grown is not None
+            grown[i].append(Grown(forest, world, tree, int(places[tree])))
         _move_on(mind, world, forest, places, [plans[i] for i in going], now, going)
         ended = {i for i in going if along and len(plans[i].actions) == len(along[i])}
         going = [i for i in going if not plans[i].done and i not in ended]

@@ -37,12 +37,15 @@ class Senses:
     spelling: Spelling
     memory: Memory
     config: Config
+    threads: int = 1
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, engine: Engine, eyes: Eyes, grammar: QueryGrammar, config: Config) -> Senses:
+    def of(
+        cls, tokenizer: Tokenizer, engine: Engine, eyes: Eyes, grammar: QueryGrammar, config: Config, threads: int = 1
+    ) -> Senses:  # fmt: skip
         spelling = Spelling(tokenizer)
         looker = Looker(tokenizer, engine, config.max_pieces, config.title_pieces)
-        return cls(looker, eyes, spelling, Memory(grammar, spelling), config)
+        return cls(looker, eyes, spelling, Memory(grammar, spelling), config, threads)
 
     def see(self, observations: Sequence[Observation]) -> list[tuple[Look, Sight]]:
         looks = [self.looker(observation) for observation in observations]
@@ -91,7 +94,9 @@ def play_episodes(
             mind.scene(sight, look.terms, trie, past, observation.steps_left, observation.may_stop)
             for (look, sight), trie, past, observation in zip(seen, tries, pasts, observations, strict=True)
         ]
-        plans = plan_turns(mind, scenes, config.search, [g.draw for g in going], config.training.temperature)
+        plans = plan_turns(
+            mind, scenes, config.search, [g.draw for g in going], config.training.temperature, threads=senses.threads
+        )
         actions = [plan.action(look.terms) for plan, (look, _) in zip(plans, seen, strict=True)]
         before = [game.session for game in going]
         for game, session in zip(going, environment.take(before, actions), strict=True):

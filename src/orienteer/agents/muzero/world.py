@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.grammar import (
+    ANY_PIECE,
     CROSSED,
     FIELD,
     HAS_WORDS,
@@ -16,6 +17,7 @@ from orienteer.agents.muzero.grammar import (
     NODE,
     OPERATOR,
     OPERATORS,
+    STACK,
     STATE,
     WORD_ENDS,
     Ints,
@@ -60,20 +62,20 @@ class Scene(NamedTuple):
 class Vocabulary(NamedTuple):
     """The index's words, and every wordpiece without any context: keys [pieces, head], embeds [pieces, embed].
 
-    `first` are the keys of the pieces that begin a word of the index, in the trie's order and side by side: a plan that
-    has searched in thought chooses among all of them.
+    `beginning` are the keys of the pieces that begin a word of the index, in the trie's order and side by side: a plan
+    that has searched in thought chooses among all of them.
     """
 
     trie: Trie
     keys: Floats
     embeds: Floats
-    first: Linear
+    beginning: Linear
 
 
 def vocabulary(trie: Trie, keys: Floats, embeds: Floats) -> Vocabulary:
-    beginning = keys[trie.piece[1 : 1 + int(trie.degree[0])]]
-    padded = np.zeros((-(-len(beginning) // 4) * 4, keys.shape[1]), np.float32)
-    padded[: len(beginning)] = beginning
+    first = keys[trie.piece[1 : 1 + int(trie.degree[0])]]
+    padded = np.zeros((-(-len(first) // 4) * 4, keys.shape[1]), np.float32)
+    padded[: len(first)] = first
     return Vocabulary(trie, keys, embeds, Linear(padded, np.zeros(len(padded), np.float32)))
 
 
@@ -90,6 +92,8 @@ class _Shared(NamedTuple):
     piece_keys: Floats
     piece_embeds: Floats
     beginning: Linear
+    beginning_actions: Ints
+    beginning_nodes: Ints
     slots: Ints
 
 
@@ -102,12 +106,14 @@ class LearnedWorld:
     ) -> None:  # fmt: skip
         self._net = net
         rooms, starts = join([s.tries for s in scenes], [s.may_stop for s in scenes], vocabulary.trie)
+        first = vocabulary.trie.piece[1 : 1 + int(vocabulary.trie.degree[0])]
         self._shared = _Shared(
             grammar.tables, rooms, starts,
             np.concatenate([scene.keys for scene in scenes]), np.concatenate([scene.embeds for scene in scenes]),
             np.concatenate([scene.leaning for scene in scenes], axis=1),
             np.array([scene.stop for scene in scenes], np.float32),
-            vocabulary.keys, vocabulary.embeds, vocabulary.first, SLOT_TABLE,
+            vocabulary.keys, vocabulary.embeds, vocabulary.beginning,
+            (len(grammar) + first.astype(np.int32)), np.arange(1, 1 + len(first), dtype=np.int32), SLOT_TABLE,
         )  # fmt: skip
         batch = len(scenes)
         self.latents = np.empty((batch, simulations + 2, scenes[0].latent.size), np.float32)
@@ -118,7 +124,7 @@ class LearnedWorld:
         self._children = children
         most = most_actions(grammar, rooms)
         self._actions, self._places, self._logits = (
-            np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most + 3, np.float32)
+            np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.float32)
         )  # fmt: skip
 
     def roots(self) -> Expansion:
@@ -199,12 +205,44 @@ def expand(
     queries = hidden(found, net.policy)
     of_rules = rule_scores(queries, net.policy)
     most = actions.shape[1]
+    begins = np.empty(size, np.int64)
+    beginning = 0
+    for row in range(size):
+        begins[row] = -1
+        if _begins_word(states[trees[row], nodes[row]], shared.tables):
+            begins[row] = beginning
+            beginning += 1
+    of_beginnings = _beginning_scores(queries, begins, beginning, shared.beginning)
     for row in range(size):
         tree, node = trees[row], nodes[row]
+        if begins[row] >= 0:
+            counts[row] = keep(
+                len(shared.beginning_nodes), of_beginnings[begins[row]], shared.beginning_actions,
+                shared.beginning_nodes, most, actions[row], priors[row], edge_nodes[tree, node],
+            )  # fmt: skip
+            continue
         count = legal(states[tree, node], tree, shared.tables, shared.rooms, scratch, places)
         score(states[tree, node], tree, count, queries[row], of_rules[row], net, shared, scratch, places, logits)
         counts[row] = keep(count, logits, scratch, places, most, actions[row], priors[row], edge_nodes[tree, node])
     return expected(found, net.value, net.value_support)
+
+
+@kernel
+def _begins_word(state: Ints, tables: Tables) -> bool:
+    """Whether any first piece of the index can follow: the one choice among many thousands."""
+    return bool(state[CROSSED] and state[NODE] == 0 and tables.takes[state[STACK]] == ANY_PIECE)
+
+
+@kernel
+def _beginning_scores(queries: Floats, begins: NDArray[np.int64], count: int, beginning: Linear) -> Floats:
+    """The scores of all first pieces, for the nodes that choose among them, in one product [count, pieces]."""
+    wanted = np.empty((count, queries.shape[1]), np.float32)
+    for row in range(len(begins)):
+        if begins[row] >= 0:
+            wanted[begins[row]] = queries[row]
+    found = np.empty((count, len(beginning.bias)), np.float32)
+    product(wanted, beginning.matrix, beginning.bias, found)
+    return found
 
 
 @kernel
@@ -215,9 +253,6 @@ def score(
     """Writes the policy's score of each of the first `count` actions."""
     rules = shared.tables.needs.size
     crossed = state[CROSSED] != 0
-    if crossed and state[NODE] == 0 and count > 0 and actions[0] >= rules:
-        product(query.reshape(1, -1), shared.beginning.matrix, shared.beginning.bias, logits.reshape(1, -1))
-        return
     for place in range(count):
         action = actions[place]
         if action < rules:
