@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all test-opensearch bench lint clean
+.PHONY: help install demo serve test test-all test-page test-opensearch bench lint clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -27,11 +27,18 @@ demo: export ORIENTEER_Q := $(value Q)
 demo: $(BASE)  ## an agent asks the bundled corpus (Q='…' for your own question)
 	$(BIN)/orienteer demo -- "$$ORIENTEER_Q"
 
+serve: $(BASE)  ## the workbench, in your browser
+	$(BIN)/orienteer serve --open
+
 test: $(BASE)  ## the tests that take a minute or so
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
 
 test-all: $(EXTRAS)  ## all tests, with Lucene (LUCENE_JAR=…) and tantivy
 	ORIENTEER_LUCENE_JAR='$(LUCENE_JAR)' $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
+
+test-page: $(BASE)  ## the page in Chromium, strange requests, the adapters
+	$(PIP) -e '.[dev,page,langchain,llama-index,pyterrier]'
+	$(BIN)/python -m pytest tests/serve $(PYTEST_ARGS)
 
 # Needs Docker, and is no part of test-all: it downloads and starts real services.
 test-opensearch: $(EXTRAS)  ## the tests of OpenSearch and Elasticsearch against real ones in Docker

@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -143,6 +144,8 @@ def planning(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
     """Searches of 100 simulations with g, f, tries and masks, from h's output on; the best of several."""
     settings = SearchSettings(noise_share=0.0)
     best, crossed, depth = np.inf, 0.0, 0.0
+    small = replace(settings, simulations=2)  # compiled
+    search(LearnedWorld(some, mind.vocabulary, mind.grammar, mind.net, 2, settings.children), small)
     began = perf_counter()
     while best == np.inf or perf_counter() - began < seconds:
         started = process_time()

@@ -242,19 +242,29 @@ def _merging(shards: int, lists: int = 1490) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """A chunk's start and end by the wall, its CPU seconds, and the memory of the worker that did it."""
+
+    start: float
+    end: float
+    cpu: float
+    own_gb: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stint:
-    """The work of a worker: every kind of it on a few questions; tells when it began and ended each."""
+    """The work of a worker: one kind of it on a few questions; tells its seconds, by the wall and of CPU time."""
 
     index: Path
     reader: Path | None
 
-    def __call__(self) -> Callable[[tuple[str, list[Question]]], tuple[str, float, float, dict[str, float]]]:
+    def __call__(self) -> Callable[[tuple[str, list[Question]]], Done]:
         engine, reader = open_index(self.index, threads=1), TrainedReader.from_pretrained(self.reader, threads=1)
         reader.read_many(bm25_passages(engine, [Question("warm", "who wrote it")], K))
 
-        def work(chunk: tuple[str, list[Question]]) -> tuple[str, float, float, dict[str, float]]:
+        def work(chunk: tuple[str, list[Question]]) -> Done:
             kind, asked = chunk
-            started = time.time()
+            started, spent = time.time(), time.process_time()
             if kind == "search":
                 for _ in range(5):
                     _search_each(engine, [Query(question.question) for question in asked])
@@ -266,13 +276,16 @@ class Stint:
                 reader.read_many(bm25_passages(engine, asked, K))
             else:
                 rocchio_sessions(engine, CachedReader(reader), asked, variants_of("G4"), Plan())
-            return kind, started, time.time(), _memory()
+            return Done(started, time.time(), time.process_time() - spent, _memory()["own_gb"])
 
         return work
 
 
 def _crew(index: Path, asked: list[Question], load: Load, reader: Path | None, count: int) -> dict[str, float]:
-    """Wall seconds of each kind of work, cut into chunks for `count` worker processes."""
+    """Seconds of each kind of work, cut into chunks for `count` worker processes.
+
+    CPU seconds are those of all workers: where they grow with the count, workers are in each other's way.
+    """
     row: dict[str, float] = {}
     amounts = {"search": load.search, "refine": 5 * load.refine, "read": 5 * load.read, "rocchio": load.rocchio}
     for kind, amount in amounts.items():
@@ -280,10 +293,11 @@ def _crew(index: Path, asked: list[Question], load: Load, reader: Path | None, c
         chunks = [(kind, asked[at : at + step]) for at in range(0, amount, step)]
         began = time.time()
         found = [result for _, result in run_chunks(Stint(index, reader), chunks, workers=count)]
-        first, last = min(start for _, start, _, _ in found), max(end for _, _, end, _ in found)
-        row[f"{kind}_s"] = last - first
+        first = min(done.start for done in found)
+        row[f"{kind}_wall_s"] = max(done.end for done in found) - first
+        row[f"{kind}_cpu_s"] = sum(done.cpu for done in found)
         row[f"{kind}_opening_s"] = first - began
-        row["own_gb"] = max(memory["own_gb"] for *_, memory in found)
+        row["own_gb"] = max(done.own_gb for done in found)
     return row
 
 

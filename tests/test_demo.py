@@ -104,6 +104,12 @@ def test_without_a_reader_the_demo_is_a_tour_of_the_operators(monkeypatch: pytes
     assert out.getvalue().count("+(title:") == 1
 
 
+def test_the_last_line_is_the_command_of_the_page() -> None:
+    out = io.StringIO()
+    demo.run_demo(Console(file=out, width=200, highlight=False), "who first isolated sodium metal")
+    assert out.getvalue().strip().splitlines()[-1].endswith("orienteer serve --open")
+
+
 def test_make_hands_a_question_over_as_it_is(tmp_path: Path) -> None:
     """With a stand-in for the command, and nothing to install."""
     root = Path(__file__).parent.parent

@@ -6,8 +6,10 @@ answer, while the first passage in the end gives it. Where no reader is shipped,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -44,8 +46,11 @@ def run_demo(out: Console, question: str = "") -> None:
     try:
         reader = TrainedReader.from_pretrained()
     except ModelMissingError:
-        return _tour(out, engine, question)
-    return play_demo(out, engine, reader, [Question("demo", question)] if question.strip() else None)
+        _tour(out, engine, question)
+    else:
+        play_demo(out, engine, reader, [Question("demo", question)] if question.strip() else None)
+    program = sys.argv[0] if Path(sys.argv[0]).name == "orienteer" else "orienteer"
+    out.print(f"\n[bold]Watch it on a page, and steer it:[/] {plain(program)} serve --open", soft_wrap=True)
 
 
 def play_demo(out: Console, engine: Engine, reader: Reader, asked: Sequence[Question] | None = None) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,10 +73,13 @@ class ProcessFleet:
         with self._lock:
             if method == "join":
                 self._totals = arguments[0]
-            sent = [self._send(at, method, own) for at, own in enumerate(arguments)]
+            # Shards are mostly asked the same: that is written once, not once for each.
+            known = {id(own): own for own in arguments}
+            written = {name: ForkingPickler.dumps((method, own)) for name, own in known.items()}
+            calls = [written[id(own)] for own in arguments]
+            sent = [self._send(at, call) for at, call in enumerate(calls)]
             answers = [
-                self._receive(at, method, own, whole)
-                for at, (own, whole) in enumerate(zip(arguments, sent, strict=True))
+                self._receive(at, method, call, whole) for at, (call, whole) in enumerate(zip(calls, sent, strict=True))
             ]
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -96,14 +100,14 @@ class ProcessFleet:
         theirs.close()
         return process, ours
 
-    def _send(self, at: int, method: str, arguments: tuple[Any, ...]) -> bool:
+    def _send(self, at: int, call: memoryview) -> bool:
         try:
-            self._processes[at][1].send((method, arguments))
+            self._processes[at][1].send_bytes(call)
         except OSError:
             return False
         return True
 
-    def _receive(self, at: int, method: str, arguments: tuple[Any, ...], sent: bool) -> Any:
+    def _receive(self, at: int, method: str, call: memoryview, sent: bool) -> Any:
         try:
             if sent:
                 return self._processes[at][1].recv()
@@ -117,7 +121,7 @@ class ProcessFleet:
             if self._totals is not None and method != "join":
                 pipe.send(("join", self._totals))
                 pipe.recv()
-            pipe.send((method, arguments))
+            pipe.send_bytes(call)
             return pipe.recv()
         except (EOFError, OSError):
             return ShardLostError(
