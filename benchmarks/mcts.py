@@ -23,14 +23,16 @@ from rich.console import Console
 
 from orienteer.agents.muzero.base import load_base
 from orienteer.agents.muzero.config import SMALL, Sizes
-from orienteer.agents.muzero.grammar import CROSSED, query_grammar
+from orienteer.agents.muzero.grammar import CROSSED, STATE, query_grammar
 from orienteer.agents.muzero.index_words import in_memory, index_words
+from orienteer.agents.muzero.moves import advance, join, legal, most_actions
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.search import Expansion, SearchSettings, search
 from orienteer.agents.muzero.sight import Sight
 from orienteer.agents.muzero.tries import Spelling, Trie, local_tries
 from orienteer.agents.muzero.world import LearnedWorld, Scene
 from orienteer.agents.pointer.slots import SLOTS
+from orienteer.engine.kernels.compile import kernel
 from orienteer.engine.opening import open_engine
 from orienteer.session import Term
 
@@ -79,6 +81,68 @@ def trees_alone(seconds: float) -> dict[str, float]:
         depth = float(np.mean([np.mean(list(forest.depths(tree))) for tree in range(TOGETHER)]))
     own = process_time() - began - model.spent
     return {"simulations_per_second": simulations / own, "mean_depth": depth, "children": 100.0}
+
+
+class Masked:
+    """Grammar states, tries and masks as in a real plan, but no network: priors by the place of an action."""
+
+    def __init__(self, some: list[Scene], mind: Mind, simulations: int, children: int = 100) -> None:
+        self._tables = mind.grammar.tables
+        self._rooms, _ = join([s.tries for s in some], [s.may_stop for s in some], mind.vocabulary.trie)
+        self._states = np.empty((len(some), simulations + 1, STATE), np.int32)
+        self._states[:, 0] = [scene.state for scene in some]
+        self._nodes = np.empty((len(some), simulations + 1, children), np.int32)
+        most = most_actions(mind.grammar, self._rooms)
+        self._scratch = np.empty((2, most), np.int32)
+        shares = 0.5 ** np.arange(children)
+        self._priors = (shares / shares.sum()).astype(np.float32)
+
+    def roots(self) -> Expansion:
+        everyone = np.arange(len(self._states), dtype=np.int32)
+        return self._expanded(everyone, np.zeros_like(everyone))
+
+    def step(self, trees: Any, parents: Any, edges: Any, actions: Any, nodes: Any) -> Expansion:
+        follow(trees, parents, edges, actions, nodes, self._tables, self._rooms, self._states, self._nodes)
+        return self._expanded(trees, nodes)
+
+    def _expanded(self, trees: Any, nodes: Any) -> Expansion:
+        size, children = len(trees), self._nodes.shape[2]
+        actions, counts = np.empty((size, children), np.int32), np.empty(size, np.int32)
+        offer(trees, nodes, self._tables, self._rooms, self._states, self._nodes, *self._scratch, actions, counts)
+        values = ((trees * 31 + nodes * 17) % 97) / 97.0
+        return Expansion(np.zeros(size), values, actions, np.broadcast_to(self._priors, actions.shape).copy(), counts)
+
+
+@kernel
+def follow(trees, parents, edges, actions, nodes, tables, rooms, states, edge_nodes):  # type: ignore[no-untyped-def]
+    for row in range(trees.size):
+        tree, parent = trees[row], parents[row]
+        node = edge_nodes[tree, parent, edges[row]]
+        advance(states[tree, parent], tree, actions[row], node, tables, rooms, states[tree, nodes[row]])
+
+
+@kernel
+def offer(trees, nodes, tables, rooms, states, edge_nodes, scratch, places, actions, counts):  # type: ignore[no-untyped-def]
+    for row in range(trees.size):
+        tree, node = trees[row], nodes[row]
+        counts[row] = min(actions.shape[1], legal(states[tree, node], tree, tables, rooms, scratch, places))
+        for place in range(counts[row]):
+            actions[row, place], edge_nodes[tree, node, place] = scratch[place], places[place]
+
+
+def trees_with_masks(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
+    """Simulations a second with the grammar's and the tries' masks at every node, no network."""
+    settings = SearchSettings(noise_share=0.0)
+    search(Masked(some, mind, 2), replace(settings, simulations=2))  # compiled
+    spent, simulations, depth = 0.0, 0, 0.0
+    while spent < seconds:
+        model = Masked(some, mind, settings.simulations)
+        began = process_time()
+        forest = search(model, settings)
+        spent += process_time() - began
+        simulations += len(some) * settings.simulations
+        depth = float(np.mean([np.mean(list(forest.depths(tree))) for tree in range(len(some))]))
+    return {"simulations_per_second": simulations / spent, "mean_depth": depth}
 
 
 def random_mind(sizes: Sizes, trie: Trie, words: Any) -> Mind:
@@ -194,7 +258,8 @@ def run(index: Path | None, base: str, peer_python: str | None, seconds: float, 
     many = scenes(mind, spelling, words, TOGETHER)
     result: dict[str, Any] = {
         "machine": platform.processor() or platform.machine(), "index_nodes": len(trie),
-        "tree_alone": trees_alone(seconds), "one_session": planning(mind, many[:1], seconds),
+        "tree_alone": trees_alone(seconds), "tree_with_trie_masks": trees_with_masks(mind, many, seconds),
+        "one_session": planning(mind, many[:1], seconds),
         f"lock_step_{TOGETHER}": planning(mind, many, seconds),
     }  # fmt: skip
     one, together = result["one_session"], result[f"lock_step_{TOGETHER}"]
@@ -210,4 +275,4 @@ def run(index: Path | None, base: str, peer_python: str | None, seconds: float, 
             if isinstance(values, dict) and name != "mctx"
             else values
         )
-        out.print(f"{name:15} {shown}")
+        out.print(f"{name:21} {shown}")

@@ -96,9 +96,9 @@ def main(seconds: float) -> None:
     }  # fmt: skip
     rows = jnp.arange(64)
     root = mctx.RootFnOutput(prior_logits=pool["logits"][rows], value=pool["value"][rows], embedding=rows[:, None])
-    alone = jax.jit(lambda p, r: mctx.muzero_policy(p, jax.random.PRNGKey(2), r, given, 400).action)
+    alone = jax.jit(lambda p, r: mctx.muzero_policy(p, jax.random.PRNGKey(2), r, given, SIMULATIONS).action)
     spent = timed(lambda: alone(pool, root), seconds)
-    found["tree_alone_64"] = {"simulations_per_second": 64 * 400 / spent}
+    found["tree_alone_64"] = {"simulations_per_second": 64 * SIMULATIONS / spent}
     print(json.dumps(found))
 
 

@@ -22,8 +22,8 @@ _CACHED = 4096  # numbers of the matrix in a block: half of a first-level cache
 
 
 def summing(function: F) -> F:
-    """A kernel whose sums are made in the order that suits the processor, always the same one."""
-    allowed = {"contract", "reassoc", "nsz"}
+    """A kernel whose sums are made in the order that suits the processor, always the same one; it meets no NaN."""
+    allowed = {"contract", "nnan", "nsz", "reassoc"}
     try:
         return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath=allowed)(function))
     except RuntimeError:  # nowhere to keep it
@@ -81,3 +81,11 @@ def powers(x: Floats) -> None:
     scales = bits.view(np.float32)
     for k in range(x.size):
         x[k] *= scales[k]
+
+
+@summing
+def highest(x: Floats) -> np.float32:
+    most: np.float32 = x[0]
+    for k in range(x.size):
+        most = max(most, x[k])
+    return most

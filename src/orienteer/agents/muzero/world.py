@@ -24,13 +24,13 @@ from orienteer.agents.muzero.grammar import (
     QueryGrammar,
     Tables,
 )  # fmt: skip
-from orienteer.agents.muzero.matrix import Floats, powers, product, summing
+from orienteer.agents.muzero.matrix import Floats, highest, powers, product, summing
 from orienteer.agents.muzero.moves import Rooms, advance, join, legal, most_actions
 from orienteer.agents.muzero.search.model import Expansion
 from orienteer.agents.muzero.thinking import Linear, Thinking, expected, forward, hidden, key_score, rule_scores
 from orienteer.agents.muzero.tries import LocalTries, Trie
 from orienteer.agents.pointer.slots import SLOT_OF, SLOTS
-from orienteer.engine.kernels.compile import inlined, kernel
+from orienteer.engine.kernels.compile import kernel
 from orienteer.query import FIELDS
 
 _BLOCK = 64
@@ -296,16 +296,8 @@ def keep(
     kept = min(count, most)
     total = shares(logits[:count])
     chosen = np.arange(count)
-    if count > most:
-        # Every block has a highest share; of so many blocks the least of these is no more than the least to be kept.
-        blocks = (count + _BLOCK - 1) // _BLOCK
-        least = np.float32(0)
-        if blocks > most:
-            best = np.empty(blocks, np.float32)
-            for block in range(blocks):
-                best[block] = highest(logits[block * _BLOCK : min(count, (block + 1) * _BLOCK)])
-            least = np.partition(best, blocks - most)[blocks - most]
-        chosen = np.flatnonzero(logits[:count] >= least)
+    if count > most * _BLOCK:
+        chosen = _candidates(logits, count, most)
     order = np.argsort(-logits[chosen], kind="mergesort")
     for rank in range(kept):
         place = chosen[order[rank]]
@@ -314,20 +306,31 @@ def keep(
     return kept
 
 
-@inlined
-def highest(x: Floats) -> np.float32:
-    most: np.float32 = x[0]
-    for value in x:
-        most = max(most, value)
-    return most
+@kernel
+def _candidates(values: Floats, count: int, most: int) -> NDArray[np.int64]:
+    """Places among which the `most` highest values are, in order.
+
+    Every block has a highest value; of so many blocks the least of these is no more than the least to be kept.
+    """
+    blocks = (count + _BLOCK - 1) // _BLOCK
+    best = np.empty(blocks, np.float32)
+    for block in range(blocks):
+        best[block] = highest(values[block * _BLOCK : min(count, (block + 1) * _BLOCK)])
+    least = np.partition(best, blocks - most)[blocks - most]
+    found = np.empty(count, np.int64)
+    size = 0
+    for block in range(blocks):
+        if best[block] >= least:
+            for place in range(block * _BLOCK, min(count, (block + 1) * _BLOCK)):
+                found[size] = place
+                size += values[place] >= least
+    return found[:size]
 
 
 @summing
 def shares(x: Floats) -> float:
     """e to the power of each less the highest, in place, and their sum."""
-    most = x[0]
-    for k in range(x.size):
-        most = max(most, x[k])
+    most = highest(x)
     for k in range(x.size):
         x[k] -= most
     powers(x)
