@@ -202,6 +202,15 @@ def test_a_ray_worker_that_dies_costs_only_time(two_nodes: Any, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_relative_paths_mean_the_same_to_a_ray_worker(
+    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert list(in_order(run_chunks(Squares(Path()), range(4), workers=2, ray="auto"))) == [0, 1, 4, 9]
+    assert workers_of(tmp_path) >= 1
+
+
+@pytest.mark.slow
 def test_an_error_on_ray_comes_out_with_its_message(two_nodes: Any, tmp_path: Path) -> None:
     with pytest.raises(QuerySyntaxError, match="mistake"):
         list(run_chunks(Wrong(tmp_path), [2], workers=1, ray="auto"))

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from orienteer.errors import MissingExtraError, OrienteerError
@@ -229,7 +230,7 @@ def _run_on_ray(
     tasks: dict[Any, tuple[_Actor, int]] = {}
 
     def hire() -> None:
-        actor = actor_class.remote(make_work)
+        actor = actor_class.remote(make_work, Path.cwd())
         tasks[actor.ready.remote()] = (actor, -1)
 
     for _ in range(min(count, len(chunks))):
@@ -270,9 +271,11 @@ def _idle(tasks: dict[Any, tuple[_Actor, int]], actor: _Actor) -> None:
 class _RayWorker:
     """The actor: makes its work with the first chunk."""
 
-    def __init__(self, make_work: Any) -> None:
+    def __init__(self, make_work: Any, folder: Path) -> None:
         self._make_work = make_work
         self._work: Any = None
+        with suppress(OSError):  # an agent's checkpoint may be named relative to where the driver stands
+            os.chdir(folder)
 
     def ready(self, after: float = 0.0) -> tuple[bool, None]:
         time.sleep(after)

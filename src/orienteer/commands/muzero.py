@@ -82,7 +82,7 @@ def train_muzero(
     if not world.base.cloned and config.sizes.prior:
         config = config.with_options(prior=False)  # a head that was never trained has no opinion
         make, world = replace(make, config=config), replace(world, config=config)
-    shown = _demonstrations(world, out_dir, sessions or [], session_questions or questions, session_limit)
+    shown = _demonstrations(world, out_dir, sessions or [], session_questions or questions, session_limit, train_h)
     out.print(f"{len(world.questions):,} questions; {len(shown):,} demonstrations; {len(world.index):,} index nodes")
     model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
     h = None
@@ -106,7 +106,9 @@ def train_muzero(
     out.print(f"{out_dir / 'agent'}: play it as muzero={out_dir / 'agent'}")
 
 
-def _demonstrations(world: World, folder: Path, files: list[Path], questions: list[Path], limit: int) -> list[Episode]:
+def _demonstrations(
+    world: World, folder: Path, files: list[Path], questions: list[Path], limit: int, rows: bool
+) -> list[Episode]:
     from orienteer.agents.muzero.cloning import demonstrations
     from orienteer.agents.pointer.labels import by_id
     from orienteer.data import read_questions
@@ -118,7 +120,7 @@ def _demonstrations(world: World, folder: Path, files: list[Path], questions: li
     for file in files:
         some = demonstrations(
             folder / "demonstrations", file, asked, world.engine, world.reader, world.senses, world.grammar,
-            world.index, limit,
+            world.index, limit, rows,
         )  # fmt: skip
         found += [replace(episode, number=-1 - len(found) - place) for place, episode in enumerate(some)]
     return found

@@ -11,11 +11,11 @@ import numpy as np
 from little_vocabulary import SPELLING, TERMS, term
 from tiny_mind import WHOLE, WIDTH, index_trie, word_table
 
-from orienteer.agents.muzero import checkpoint
 from orienteer.agents.muzero.config import Config, Sizes, Support, Training
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.look import Look
 from orienteer.agents.muzero.planning import plan_turns
+from orienteer.agents.muzero.publishing import published
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.search import SearchSettings
 from orienteer.agents.muzero.sight import Sight
@@ -95,7 +95,7 @@ class MakeMortal:
 
 
 def play(config: Config, task: Task) -> list[Episode]:
-    tensors, _ = checkpoint.published(Path(task.folder))
+    tensors, _ = published(Path(task.folder))
     own = {name.removeprefix("muzero."): value for name, value in tensors.items()}
     mind = Mind(own, config.sizes, word_table(), grammar_of(config), index_trie())
     numbers = range(task.first, task.first + task.count)

@@ -15,6 +15,7 @@ from tiny_muzero import CONFIG, tiny_base
 from orienteer.agents.muzero.actors import World
 from orienteer.agents.muzero.advice import Adviser, advice_probability, promoted
 from orienteer.agents.muzero.batch import Batcher, Start
+from orienteer.agents.muzero.cloning import demonstrations
 from orienteer.agents.muzero.config import Config, Training
 from orienteer.agents.muzero.grammar import CROSSED, OPERATOR, OPERATORS, query_grammar
 from orienteer.agents.muzero.playing import play_episodes, rethink
@@ -22,6 +23,7 @@ from orienteer.agents.muzero.replay import Replay, path_of, targets
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.turns import Episode, Turn, pack, unpack
 from orienteer.agents.muzero.watching import Limits, Watch
+from orienteer.agents.pointer.labels import by_id
 from orienteer.engine import EmbeddedEngine
 from orienteer.errors import OrienteerError
 from orienteer.query import G4
@@ -205,10 +207,6 @@ def test_a_run_is_stopped_when_rewards_go_and_not_before() -> None:
 def test_rocchio_s_sessions_become_turns_that_write_its_refinements(
     embedded: EmbeddedEngine, tmp_path: Path, shape: str
 ) -> None:
-    pytest.importorskip("torch", reason="checkpoints are written with torch")
-    from orienteer.agents.muzero.cloning import demonstrations
-    from orienteer.agents.pointer.labels import by_id
-
     sizes = replace(CONFIG.sizes, prior=shape == "short")
     world = world_of(embedded, replace(CONFIG, shape=shape, sizes=sizes))  # type: ignore[arg-type]
     plan = Plan(settings=Settings(steps=4, snippet=30))

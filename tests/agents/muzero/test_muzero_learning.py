@@ -31,6 +31,7 @@ from orienteer.agents.muzero.batch import Batcher, Start  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
 from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
 from orienteer.agents.muzero.model import MuZeroModel, decoded, two_hot  # noqa: E402
+from orienteer.agents.muzero.publishing import publish, published  # noqa: E402
 from orienteer.agents.muzero.replay import Replay, path_of  # noqa: E402
 from orienteer.agents.muzero.scenes import Mind  # noqa: E402
 from orienteer.agents.muzero.thinking import expected, forward, hidden, rule_scores  # noqa: E402
@@ -98,7 +99,7 @@ def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar
     for name, parameter in model.named_parameters():
         if "key" in name or "policy" in name:
             torch.nn.init.normal_(parameter, std=0.3)
-    checkpoint.publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
+    publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
     for episode in play(config, Task(0, 0, 5, 0, str(tmp_path))):
         path = path_of(episode, config.training, 0.9)
         batch = Batcher(grammar_of(config), index_trie(), 9, 4, prior)([Start(episode, path, TURNS - 1)])
@@ -111,7 +112,7 @@ def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar
 
 def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path) -> None:
     model = new_model()
-    checkpoint.publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
+    publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
     [episode] = play(CONFIG, Task(0, 0, 1, 0, str(tmp_path)))
     path = path_of(episode, CONFIG.training, 0.9)
     batch = Batcher(grammar_of(), index_trie(), 8, 4, False)([Start(episode, path, 0)])
@@ -148,7 +149,7 @@ def test_the_game_is_learned(tmp_path: Path) -> None:
 
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     def weights(folder: Path):  # type: ignore[no-untyped-def]
-        return checkpoint.published(folder)[0]
+        return published(folder)[0]
 
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train(CONFIG, Run(whole, chunks=5, checkpoint_minutes=99), parts_of())
@@ -170,7 +171,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
 
 def test_an_episode_that_comes_twice_is_counted_once(tmp_path: Path) -> None:
     model = new_model()
-    checkpoint.publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
+    publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
     episodes = play(CONFIG, Task(0, 0, 4, 0, str(tmp_path)))
     replay = Replay(CONFIG.training, 0.9)
     assert replay.add(episodes) == 4
@@ -219,7 +220,7 @@ def test_a_learner_killed_at_random_moments_ends_with_the_unbroken_weights(tmp_p
         if learn(tmp_path / "broken", float(draw.uniform(4, 14))):
             break
     assert learn(tmp_path / "broken")
-    ours, theirs = (checkpoint.published(tmp_path / name)[0] for name in ("whole", "broken"))
+    ours, theirs = (published(tmp_path / name)[0] for name in ("whole", "broken"))
     assert all((ours[name] == theirs[name]).all() for name in ours)
 
 

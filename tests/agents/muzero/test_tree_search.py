@@ -51,15 +51,24 @@ def noises(trees: int, world: RandomWorld, settings: SearchSettings, seed: int) 
     unvisited=st.sampled_from(["worst", "parent"]),
     sharpness=st.sampled_from([0.0, 1.0, 4.0]),
     noisy=st.booleans(),
+    least=st.sampled_from([0.0, 0.5, 100.0]),
 )
 def test_the_fast_search_grows_the_reference_s_trees_exactly(
-    seed: int, children: int, simulations: int, gumbel: int, unvisited: str, sharpness: float, noisy: bool
+    seed: int,
+    children: int,
+    simulations: int,
+    gumbel: int,
+    unvisited: str,
+    sharpness: float,
+    noisy: bool,
+    least: float,
 ) -> None:
     settings = SearchSettings(
         simulations,
         children,
         gumbel=gumbel,
         unvisited=unvisited,
+        least_range=least,
         noise_share=0.25 if noisy else 0.0,  # type: ignore
     )
     world = RandomWorld(3, children, seed, sharpness)
@@ -87,6 +96,16 @@ def test_the_best_arm_of_a_bandit_is_found(gumbel: int) -> None:
     forest = search(Bandit([0.1, 0.3, 0.2, 0.9, 0.5, 0.0, 0.4, 0.35]), settings)
     assert forest.actions(0)[forest.chosen(0)] == 3
     assert gumbel or forest.visits(0)[3] > 0.5 * 200
+
+
+def test_differences_below_the_least_range_do_not_outweigh_the_priors() -> None:
+    class Likely(Bandit):
+        def roots(self):  # type: ignore[no-untyped-def]
+            return super().roots()._replace(priors=np.array([[0.6, 0.4]], np.float32))
+
+    for least, expected in ((0.0, 1), (1.0, 0)):
+        forest = search(Likely([0.001, 0.002]), replace(PLAIN, simulations=60, least_range=least))
+        assert forest.actions(0)[forest.chosen(0)] == expected
 
 
 def test_gumbel_finds_the_best_of_sixteen_arms_with_sixteen_simulations() -> None:

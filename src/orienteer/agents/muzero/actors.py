@@ -17,6 +17,7 @@ from orienteer.agents.muzero.folder import OWN
 from orienteer.agents.muzero.grammar import QueryGrammar, query_grammar
 from orienteer.agents.muzero.index_words import index_words
 from orienteer.agents.muzero.playing import Senses, play_episodes
+from orienteer.agents.muzero.publishing import published
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.sight import Eyes
 from orienteer.agents.muzero.tries import Trie
@@ -75,10 +76,8 @@ class Actor:
         self._environment: Environment | None = None
 
     def __call__(self, task: Task) -> list[Episode]:
-        from orienteer.agents.muzero import checkpoint
-
         world = self._world
-        tensors, update = checkpoint.published(Path(task.folder))
+        tensors, update = published(Path(task.folder))
         senses, words = self._senses(tensors)
         own = {name.removeprefix(OWN): value for name, value in tensors.items() if name.startswith(OWN)}
         mind = Mind(own, world.config.sizes, words, world.grammar, world.index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orienteer.agents.muzero.checkpoint import write
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import CROSSED, LEFT, LOCAL, OPERATORS, Ints, QueryGrammar
 from orienteer.agents.muzero.moves import Rooms, advance, join, legal, most_actions
 from orienteer.agents.muzero.planning import Plan
 from orienteer.agents.muzero.playing import Senses
+from orienteer.agents.muzero.publishing import write
 from orienteer.agents.muzero.tries import LocalTries, Trie, local_tries
 from orienteer.agents.muzero.turns import Episode, Turn, pack, turn_of, unpack
 from orienteer.agents.pointer.labels import LEAST_GAIN
@@ -165,11 +165,11 @@ def _plan(taken: Way, shares: Mapping[Way, float], ways: Ways, start: Ints) -> P
 
 def demonstrations(
     folder: Path, file: Path, questions: Mapping[str, Question], engine: Engine, reader: Reader, senses: Senses,
-    grammar: QueryGrammar, index: Trie, limit: int = 0,
+    grammar: QueryGrammar, index: Trie, limit: int = 0, rows: bool = True,
 ) -> Iterator[Episode]:  # fmt: skip
     """The sessions of a file as episodes, encoded at most once: parts that are there already are read.
 
-    Only sessions of the agent's own grammar count.
+    Only sessions of the agent's own grammar count. `rows` keeps the tokens in memory, which only training h wants.
     """
     header, sessions = read_sessions(file)
     own = (session for session in sessions if session.variant.grammar == grammar.grammar and session.steps)
@@ -187,7 +187,9 @@ def demonstrations(
                 if (episode := _episode(number * TOGETHER + place, session, steps, senses, grammar, index))
             ]
             write(part, pack(made), {})
-        yield from unpack(load_file(part))
+        for episode in unpack(load_file(part)):
+            bare = tuple(replace(turn, row=None) for turn in episode.turns)
+            yield episode if rows else replace(episode, turns=bare)
         number += 1
 
 

@@ -113,7 +113,7 @@ class Config:
     title_pieces: int = 16
     max_pieces: int = 320
     sizes: Sizes = Sizes()
-    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings(least_range=0.05)  # noqa: RUF009 - frozen
     training: Training = Training()
 
     def as_dict(self) -> dict[str, Any]:

@@ -111,12 +111,11 @@ def save_folder(
 
 
 def for_shipping(files: MuZeroFiles) -> Tensors:
-    """The encoder in int8, g and f in half precision: some 27 MB with a MiniLM."""
-    small = {
-        name: value.astype(np.float16) if name.startswith(OWN) and value.ndim == 2 else value
-        for name, value in files.tensors.items()
+    """The encoder in int8, every other matrix in half precision: less than 30 MB with a MiniLM."""
+    return {
+        name: value.astype(np.float16) if value.ndim == 2 and value.dtype == np.float32 else value
+        for name, value in quantise(files.tensors).items()
     }
-    return quantise(small)
 
 
 def _widened(value: NDArray[Any]) -> NDArray[Any]:

@@ -26,6 +26,7 @@ from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, QueryGrammar
 from orienteer.agents.muzero.learner import losses, make_optimiser, remembered
 from orienteer.agents.muzero.model import MuZeroModel
 from orienteer.agents.muzero.playing import rethink
+from orienteer.agents.muzero.publishing import publish
 from orienteer.agents.muzero.replay import Replay
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.tries import Trie
@@ -274,7 +275,7 @@ class _Learner:
         return {**own, **seen}
 
     def _publish(self) -> None:
-        checkpoint.publish(self.options.out, self._weights(), self.place.update)
+        publish(self.options.out, self._weights(), self.place.update)
 
     def _judge(self, chunk: int) -> Mapping[str, float]:
         if self.parts.judge is None:

@@ -95,7 +95,10 @@ class Forest:
         visits = self.visits(tree)
         low, high = trees.low[tree], trees.high[tree]
         q = np.where(visits > 0, trees.q[tree, 0, : len(visits)], self.value(tree))
-        shares = (q - low) / (high - low) if high > low else q
+        if high > low:
+            shares = (q - low) / max(high - low, settings.least_range)
+        else:
+            shares = q if settings.least_range == 0 else np.zeros_like(q)
         scaled: Floats = (settings.gumbel_visit + visits.max(initial=0)) * settings.gumbel_scale * shares
         return scaled
 
@@ -140,7 +143,7 @@ def search(
     nothing = _nothing()
     for simulation in range(settings.simulations if len(growing) else 0):
         fresh = select(
-            trees, growing, factors, settings.discount, by_parent, settings.gumbel, simulation, halving,
+            trees, growing, factors, settings.least_range, by_parent, settings.gumbel, simulation, halving,
             forest.scores, settings.gumbel_visit, settings.gumbel_scale, parents, places, leaves,
         )  # fmt: skip
         step = nothing
@@ -191,13 +194,15 @@ def _empty(batch: int, nodes: int, children: int) -> Trees:
 
 
 @inlined
-def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low) if high > low else value
+def _share(value: float, low: float, high: float, least: float) -> float:
+    if high <= low:
+        return value if least == 0 else 0.0
+    return (value - low) / max(high - low, least)
 
 
 @kernel
 def select(
-    trees: Trees, growing: Ints, factors: Floats, discount: float, by_parent: bool, gumbel: int, simulation: int,
+    trees: Trees, growing: Ints, factors: Floats, least: float, by_parent: bool, gumbel: int, simulation: int,
     halving: Ints, scores: Floats, visit: float, scale: float, parents: Ints, places: Ints, leaves: Ints,
 ) -> int:  # fmt: skip
     """Walks every tree to a child that has no node yet, or to a node where nothing can follow; how many of the first.
@@ -214,9 +219,9 @@ def select(
                 leaves[row] = node
                 break
             if node == 0 and gumbel > 0:
-                best = _halved(trees, tree, gumbel, halving[tree, simulation], scores, visit, scale)
+                best = _halved(trees, tree, gumbel, halving[tree, simulation], scores, visit, scale, least)
             else:
-                best = _best(trees, tree, node, factors, by_parent)
+                best = _best(trees, tree, node, factors, by_parent, least)
             child = trees.node[tree, node, best]
             if child < 0:
                 parents[tree], places[tree], leaves[row] = node, best, -1
@@ -227,20 +232,20 @@ def select(
 
 
 @kernel
-def _best(trees: Trees, tree: int, node: int, factors: Floats, by_parent: bool) -> int:
+def _best(trees: Trees, tree: int, node: int, factors: Floats, by_parent: bool, least: float) -> int:
     low, high = trees.low[tree], trees.high[tree]
     visits, tried, count = trees.visits[tree, node], trees.tried[tree, node], trees.degree[tree, node]
     factor = factors[visits]
     best, most = 0, -np.inf
     for place in range(tried):
-        value = _share(trees.q[tree, node, place], low, high)
+        value = _share(trees.q[tree, node, place], low, high, least)
         score = trees.prior[tree, node, place] * factor / (1 + trees.edge_visits[tree, node, place]) + value
         if score > most:
             best, most = place, score
     if tried < count:
         otherwise = 0.0
         if by_parent and visits > 0:
-            otherwise = _share(trees.total[tree, node] / visits, low, high)
+            otherwise = _share(trees.total[tree, node] / visits, low, high, least)
         score = trees.prior[tree, node, tried] * factor / 1 + otherwise
         if score > most:
             best = tried
@@ -248,7 +253,9 @@ def _best(trees: Trees, tree: int, node: int, factors: Floats, by_parent: bool) 
 
 
 @kernel
-def _halved(trees: Trees, tree: int, gumbel: int, tried: int, scores: Floats, visit: float, scale: float) -> int:
+def _halved(
+    trees: Trees, tree: int, gumbel: int, tried: int, scores: Floats, visit: float, scale: float, least: float
+) -> int:
     low, high = trees.low[tree], trees.high[tree]
     count = min(gumbel, trees.degree[tree, 0])
     most_visits = 0
@@ -256,14 +263,14 @@ def _halved(trees: Trees, tree: int, gumbel: int, tried: int, scores: Floats, vi
         most_visits = max(most_visits, trees.edge_visits[tree, 0, place])
     otherwise = 0.0
     if trees.visits[tree, 0] > 0:
-        otherwise = _share(trees.total[tree, 0] / trees.visits[tree, 0], low, high)
+        otherwise = _share(trees.total[tree, 0] / trees.visits[tree, 0], low, high, least)
     best, most = -1, -np.inf
     for place in range(count):
         if trees.edge_visits[tree, 0, place] != tried:
             continue
         value = otherwise
         if tried > 0:
-            value = _share(trees.q[tree, 0, place], low, high)
+            value = _share(trees.q[tree, 0, place], low, high, least)
         outlook = scores[tree, place] + (visit + most_visits) * scale * value
         if best < 0 or outlook > most:
             best, most = place, outlook

@@ -49,6 +49,7 @@ class Edge:
 class Bounds:
     """The lowest and the highest Q met in a tree; a value is told as a share of the way between them."""
 
+    least: float
     low: float = float("inf")
     high: float = float("-inf")
 
@@ -56,7 +57,9 @@ class Bounds:
         self.low, self.high = min(self.low, q), max(self.high, q)
 
     def share(self, q: float) -> float:
-        return (q - self.low) / (self.high - self.low) if self.high > self.low else q
+        if self.high <= self.low:
+            return q if self.least == 0 else 0.0
+        return (q - self.low) / max(self.high - self.low, self.least)
 
 
 def reference_search(model: Model, settings: SearchSettings, noise: RootNoise = QUIET, tree: int = 0) -> Node:
@@ -65,7 +68,7 @@ def reference_search(model: Model, settings: SearchSettings, noise: RootNoise = 
     root = Node(0, 0.0)
     _expand(root, found, tree)
     _add_noise(root, noise, settings)
-    factors, bounds = settings.factors().tolist(), Bounds()
+    factors, bounds = settings.factors().tolist(), Bounds(settings.least_range)
     halving = settings.halving(min(settings.gumbel, len(root.children)))
     nodes = 1
     for simulation in range(settings.simulations):

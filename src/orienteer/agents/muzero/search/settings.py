@@ -22,6 +22,8 @@ class SearchSettings:
     children      actions expanded a node at most, the likeliest
     unvisited     an action not yet tried counts as the worst value met (MuZero), or as its parent's value
     gumbel        actions considered at the root by Gumbel's sequential halving; 0: PUCT there too
+    least_range   values are told as shares of the way from the lowest to the highest met; where these lie closer
+                  together than this, of so long a way: small differences are noise, not reasons
     noise_share   of Dirichlet noise in the root's priors, when training
     """
 
@@ -31,6 +33,7 @@ class SearchSettings:
     pb_c_base: float = 19652.0
     pb_c_init: float = 1.25
     unvisited: Unvisited = "worst"
+    least_range: float = 0.0
     noise_alpha: float = 0.15
     noise_share: float = 0.2
     gumbel: int = 0
