@@ -17,7 +17,7 @@ from tiny import CONFIG, tiny_tokenizer  # noqa: E402
 
 from orienteer.data import Passage  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
-from orienteer.reader.batches import StreamConfig, batches, cut_whole, groups_of, piece_span  # noqa: E402
+from orienteer.reader.batches import Share, StreamConfig, batches, cut_whole, groups_of, piece_span  # noqa: E402
 from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
 from orienteer.reader.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
@@ -168,6 +168,17 @@ def test_a_window_of_a_positive_keeps_its_answer():
         for example in batch:
             assert [example.window.ids[s : e + 1] for s, e in example.spans] == [[seven]]
             assert not example.selects
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_a_source_says_how_many_of_its_positives_come_from_search(part: float):
+    tokenizer = tiny_tokenizer()
+    gold, found = Evidence("", "paris is 7", ((9, 10),)), Evidence("", "tolstoy is 7", ((11, 12),))
+    row = TrainingRow("what is paris", ("7",), "test", gold, (found,), ())
+    stream = batches([row], tokenizer, StreamConfig(batch=8, pool=64, shares={"test": Share(1.0, 0.0, part)}))
+    examples = [example for batch in islice(stream, 100) for example in batch]
+    tolstoy = tokenizer.token_to_id("tolstoy")
+    assert sum(tolstoy in e.window.ids for e in examples) / len(examples) == pytest.approx(part, abs=0.06)
 
 
 def test_a_span_of_characters_becomes_the_pieces_that_touch_it():

@@ -17,10 +17,14 @@ from orienteer.reader.mining import Evidence, TrainingRow
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How often a source is drawn, and how many negatives go with each of its positives on average."""
+    """How often a source is drawn, how many negatives go with each of its positives on average, and which part of
+    the positives come from search, where the question has such passages: they hold the answer's words, and often
+    enough for another reason.
+    """
 
     weight: float
     negatives: float
+    retrieved: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,6 @@ class StreamConfig:
     short_pieces: int = 112  # of the windows of `short` of the pools: an answer's neighbourhood teaches most of it
     short: float = 0.75
     blank_titles: float = 0.5  # of positives and negatives alike
-    retrieved: float = 0.5  # of positives come from search where the question has such passages
     shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh as their part of the rows
     seed: int = 0
 
@@ -102,7 +105,7 @@ def _draws(rows: Sequence[TrainingRow], config: StreamConfig, generator: random.
         [name] = generator.choices(names, weights)
         row = next(orders[name])
         held = row.gold
-        if row.retrieved and (held is None or generator.random() < config.retrieved):
+        if row.retrieved and (held is None or generator.random() < shares[name].retrieved):
             held = generator.choice(row.retrieved)
         if held is None:
             continue

@@ -35,12 +35,13 @@ from orienteer.reader.mining import Evidence, TrainingRow
 from orienteer.reader.model import ReaderModel, load_tokenizer, tensors_of
 from orienteer.reader.rounding import rounded
 
-# SQuAD-like questions teach spans, Natural Questions teach selection. Gold passages of `nq_restored` are special
-# (see the data's README), so retrieved ones stand beside them.
+# SQuAD-like questions teach spans, and only their own passages do: another passage that holds the same number or name
+# seldom answers. Natural Questions teach selection. Gold passages of `nq_restored` are special (see the data's
+# README), so retrieved ones stand beside them.
 SHARES: Mapping[str, Share] = {
-    "squad_train_part": Share(0.20, 0.5),
-    "squad_train_part2": Share(0.11, 0.5),
-    "squadshifts_new_wiki": Share(0.11, 0.5),
+    "squad_train_part": Share(0.20, 0.5, 0.0),
+    "squad_train_part2": Share(0.11, 0.5, 0.0),
+    "squadshifts_new_wiki": Share(0.11, 0.5, 0.0),
     "reading": Share(0.14, 0.0),
     "nq_restored": Share(0.20, 2.0),
     "nq_dpr_dev": Share(0.14, 2.5),
