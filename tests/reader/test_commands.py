@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from orienteer.commands import reader as commands
 from orienteer.data import Passage
 from orienteer.errors import OrienteerError
-from orienteer.reader import commands
 
 app = typer.Typer()
 app.command()(commands.read)

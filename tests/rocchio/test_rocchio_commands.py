@@ -14,10 +14,11 @@ from hash_reader import HashReader
 from typer.testing import CliRunner, Result
 
 from orienteer.bundled import bundled_engine
+from orienteer.commands import rocchio as commands
 from orienteer.data import write_jsonl
 from orienteer.engine import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio import RocchioError, commands, read_sessions
+from orienteer.rocchio import RocchioError, read_sessions
 from orienteer.rocchio.work import Files
 
 Command = Callable[..., Result]

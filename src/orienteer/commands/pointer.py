@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from orienteer.commands.terminal import out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from orienteer.data import Question
     from orienteer.engine.protocol import Engine
     from orienteer.reader.protocol import Reader
-
-out = Console(highlight=False)
 
 
 def train_pointer(

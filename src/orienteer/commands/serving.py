@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
+from orienteer.commands.terminal import err
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.engine.protocol import Engine
     from orienteer.reader.protocol import Reader
 
-err = Console(stderr=True, highlight=False)
 
 TOKEN = "ORIENTEER_TOKEN"
 Indexes = Annotated[

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from orienteer.commands.terminal import out
 from orienteer.data.passage import Question
 from orienteer.errors import OrienteerError
-
-out = Console(highlight=False)
 
 
 def ask(

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from orienteer.commands.pointer import World, questions_of
+from orienteer.commands.terminal import out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.agents.seq2seq.stream import Pair, StreamConfig
     from orienteer.agents.seq2seq.train import Judgement, Progress, TrainConfig
 
-out = Console(highlight=False)
 
 Sessions = Annotated[list[Path], typer.Option(help="files that `orienteer rocchio` wrote; may be repeated")]
 Questions = Annotated[list[Path], typer.Option(help="the questions of the sessions; may be repeated")]

@@ -1,4 +1,4 @@
-"""Commands of the reader's room, ready to be mounted: `read`, `train_reader`, `bench_reader`."""
+"""`read`, `train reader`, `bench reader`: the reader on the command line."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from orienteer.commands.terminal import out
 from orienteer.data import read_questions
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.reader.snippets import snippet
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from orienteer.data import Passage, Question
     from orienteer.engine.protocol import Engine
     from orienteer.reader.protocol import Reading
-
-out = Console(highlight=False)
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Folder = Annotated[Path | None, typer.Option("--reader", help="folder of a reader; none: the shipped one")]

@@ -1,4 +1,4 @@
-"""Commands of this room, ready to be mounted: `rocchio`, `rocchio_stats`, `rocchio_landscape`, `bench_sessions`."""
+"""`rocchio`, `rocchio-stats`, `rocchio-landscape`: sessions that teach, on the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from orienteer.errors import OrienteerError
+from orienteer.commands.terminal import err, out
 
 if TYPE_CHECKING:
     from orienteer.data import Question
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from orienteer.rocchio.work import Progress as Done
 
 _LOGGED = 60.0  # seconds between lines of progress in a log
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Questions = Annotated[list[Path], typer.Option("--questions", help="file of questions with answers; may be repeated")]
@@ -216,26 +212,3 @@ def _endings(found: dict[str, dict[str, Any]]) -> Table:
     for grammar, row in found.items():
         table.add_row(grammar, *(f"{row['ended'].get(ending, 0):,}" for ending in endings))
     return table
-
-
-def bench_sessions(
-    index: Index,
-    questions: Annotated[Path, typer.Option(help="file of questions with answers")],
-    reader: Reader = None,
-    limit: Annotated[int, typer.Option(help="questions, pruned and exhaustive", min=1)] = 60,
-    naive: Annotated[int, typer.Option(help="questions that are also searched the naive way; 0: none", min=0)] = 5,
-    grammar: Annotated[str, typer.Option(help="grammar of the sessions")] = "G4",
-    as_json: Json = False,
-) -> None:
-    """Passages read and time of a Rocchio search, beside reading everything and beside the naive way.
-
-    orienteer bench sessions --index my-index --questions dev.jsonl.xz
-    """
-    import sys
-    from importlib import import_module
-
-    folder = Path(__file__).parents[3] / "benchmarks"
-    if not (folder / "sessions.py").is_file():
-        raise OrienteerError("the benchmark 'sessions' is not here; run it from a checkout of the project")
-    sys.path.insert(0, str(folder))
-    import_module("sessions").run(index, questions, reader, limit, naive, grammar, as_json)
