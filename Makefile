@@ -15,6 +15,7 @@ BIN     := .venv/bin
 BASE    := .venv/.base-installed
 EXTRAS  := .venv/.extras-installed
 LUCENE  := $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
+DEBIANS := .cache/lucene
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 help:  ## this list
@@ -33,8 +34,9 @@ serve: $(BASE)  ## the workbench, in your browser
 test: $(BASE)  ## the tests that take a minute or so
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
 
-test-all: $(EXTRAS)  ## all tests, with Lucene (LUCENE_JAR=…) and tantivy
-	ORIENTEER_LUCENE_JAR='$(LUCENE_JAR)' $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
+test-all: $(EXTRAS) $(if $(LUCENE_JAR),,$(DEBIANS))  ## all tests, with Lucene (LUCENE_JAR=…, or Debian's), Ray, tantivy
+	jars='$(LUCENE_JAR)'; ORIENTEER_LUCENE_JAR="$${jars:-$$(cat $(DEBIANS)/jars 2>/dev/null)}" \
+	    $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
 
 test-page: $(BASE)  ## the page in Chromium, strange requests, the adapters
 	$(PIP) -e '.[dev,page,langchain,llama-index,pyterrier]'
@@ -77,6 +79,17 @@ $(BASE): pyproject.toml constraints.txt
 $(EXTRAS): $(BASE)
 	$(PIP) -e '.[dev,lucene,opensearch,ray,tantivy]'
 	@touch $@
+
+# Debian's package, unpacked here and not installed. Java itself is the machine's; without it these tests are skipped.
+$(DEBIANS):
+	@mkdir -p $@
+	@if command -v javac >/dev/null && cd $@ && apt-get -qq download liblucene8-java && dpkg -x liblucene8-java_*.deb .; then \
+	    ls "$$PWD"/usr/share/java/lucene-core-*.jar "$$PWD"/usr/share/java/lucene-analyzers-common-*.jar \
+	        "$$PWD"/usr/share/java/lucene-queryparser-*.jar | paste -sd: - > jars; \
+	else \
+	    rm -rf '$(CURDIR)/$@'; \
+	    echo "make: no JDK, or no liblucene8-java from apt: tests of Lucene are skipped; or name a jar: LUCENE_JAR=…" >&2; \
+	fi
 
 $(INDEX): | $(BASE)
 	@test -n '$(PASSAGES)' || { echo "make: no passages in ../shared/data; name some: make bench PASSAGES='…' QUESTIONS=…" >&2; exit 1; }

@@ -3,6 +3,7 @@
 The files of passages are parts of one size; an index is built of the first 1, 2, 4 and 8 of them and asked the same
 questions. Costs are CPU seconds of one thread, so that another program's load falls out of them, mostly. Workers are
 timed by the wall, from the first chunk's start to the last one's end, on the smallest index; shards by both.
+`scale_model.py` makes the tables of docs/scale.md from what is written here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from orienteer.cluster import run_chunks
 from orienteer.data import Question, read_passages, read_questions
@@ -36,10 +36,11 @@ from orienteer.reader import CachedReader, TrainedReader
 from orienteer.reader.ranking import bm25_passages
 from orienteer.rocchio import Plan, rocchio_sessions, variants_of
 from refinements import _candidates, _states
+from scale_model import tables
 
 K = 5
 SEED = 13
-ROUNDS = 3  # of the workers, of which the least counts: another program's load falls on one or two of them
+ROUNDS = 2  # of the workers, of which the least counts: another program's load falls on one of them
 
 err = Console(stderr=True, highlight=False)
 
@@ -51,47 +52,53 @@ class Load:
     search: int = 1000
     refine: int = 40
     read: int = 20
-    rocchio: int = 10
+    rocchio: int = 8
 
 
 def run(
     passages: Sequence[Path], questions: Path, work: Path, sizes: Sequence[int], workers: Sequence[int], load: Load,
     reader: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Measures into `work`/scale.json; an index that is there already is not built again."""
+    """Measures into `work`/scale.json and prints tables; an index that is there already is not built again."""
     if max(sizes) > len(passages):
         raise OrienteerError(f"a size of {max(sizes)} files; only {len(passages)} files of passages are named")
     asked = list(islice(read_questions(questions), load.search))
     work.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"processors": os.cpu_count(), "load": asdict(load), "sizes": [], "workers": []}
 
-    def note(kind: str, row: dict[str, float]) -> None:
-        report[kind].append(row)
-        err.print(f"{kind}: {json.dumps(row)}", soft_wrap=True)
+    def note(row: dict[str, float]) -> None:
+        err.print(json.dumps(row), soft_wrap=True)
         (work / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
 
     for size in sizes:
         built = _built(passages[:size], work / f"index-{size}")
-        note("sizes", built | _costs(work / f"index-{size}", asked, load, reader))
+        report["sizes"].append(built | _costs(work / f"index-{size}", asked, load, reader))
+        note(report["sizes"][-1])
     whole = max((size for size in sizes if size <= 4), default=sizes[0])
     if whole > 1:
         parts = [work / "index-1" if n == 0 and 1 in sizes else work / f"part-{n}" for n in range(whole)]
         for n, part in enumerate(parts):
             _built(passages[n : n + 1], part)
         report["shards"] = _shards(work / f"index-{whole}", parts, asked, load)
+        note(report["shards"])
     best: dict[int, dict[str, float]] = {}
     for _ in range(ROUNDS):
         for count in workers:
             row = _crew(work / f"index-{sizes[0]}", asked, load, reader, count)
             best[count] = {name: min(value, best.get(count, row)[name]) for name, value in row.items()}
     for count in workers:
-        note("workers", {"workers": count} | best[count])
-    report["growth"] = growth(report["sizes"])
-    (work / "scale.json").write_text(json.dumps(report, indent=1) + "\n")
-    if as_json:
-        sys.stdout.write(json.dumps(report) + "\n")
-    else:
-        _print(report)
+        report["workers"].append({"workers": count} | best[count])
+        note(report["workers"][-1])
+    show(work, as_json)
+
+
+def show(work: Path, as_json: bool) -> None:
+    """What was measured into `work`, as tables in Markdown or as JSON."""
+    try:
+        report = json.loads((work / "scale.json").read_text())
+    except OSError:
+        raise OrienteerError(f"no scale.json in {work}; measure first, without --table") from None
+    sys.stdout.write(json.dumps(report) + "\n" if as_json else tables(report))
 
 
 # What one index costs.
@@ -116,12 +123,14 @@ def _build(files: list[Path], out: Path, notes: Path) -> None:
     started = time.process_time()
     manifest = build_index(read_passages(files), out, threads=1)
     seconds = time.process_time() - started
+    sizes = {name: entry["bytes"] for name, entry in manifest.files.items()}
     row = {
         "passages": manifest.counts["passages"],
         "build_cpu_s": seconds,
         "build_own_gb": peak.gigabytes(),
         "build_resident_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-        "disk_gb": sum(entry["bytes"] for entry in manifest.files.values()) / 1e9,
+        "disk_gb": sum(sizes.values()) / 1e9,
+        "lists_gb": sum(size for name, size in sizes.items() if name != "text.npy") / 1e9,
     }
     notes.write_text(json.dumps(row))
 
@@ -252,26 +261,30 @@ def _memory() -> dict[str, float]:
 
 
 def _shards(whole: Path, parts: Sequence[Path], asked: list[Question], load: Load) -> dict[str, float]:
-    """The same passages whole and in parts: CPU time of the parts as a multiple of the whole's, and wall time."""
+    """Microseconds a query or refinement on the same passages, whole and in parts.
+
+    CPU time is that of this process, which for shards in processes of their own is what asking and merging costs.
+    """
     one = open_index(whole, threads=1)
     queries = [Query(question.question) for question in asked]
     states = _some_states(one, asked[: load.refine])
+    refinements = sum(len(candidates) for _, candidates in states)
     row: dict[str, float] = {"shards": len(parts)}
     for name, engine in (
         ("whole", one),
         ("parts", open_shards(parts)),
         ("processes", open_shards(parts, processes=True)),
     ):
-        for kind, work in (
-            ("search", lambda engine=engine: _search_each(engine, queries)),
-            ("search_many", lambda engine=engine: engine.search_many(queries, K)),
-            ("refine", lambda engine=engine: [engine.refine(*state, K) for state in states]),
+        for kind, count, work in (
+            ("search", len(queries), lambda engine=engine: _search_each(engine, queries)),
+            ("search_many", len(queries), lambda engine=engine: engine.search_many(queries, K)),
+            ("refine", refinements, lambda engine=engine: [engine.refine(*state, K) for state in states]),
         ):
             work()
             started, wall = time.process_time(), time.perf_counter()
             work()
-            row[f"{name}_{kind}_cpu_s"] = time.process_time() - started
-            row[f"{name}_{kind}_wall_s"] = time.perf_counter() - wall
+            row[f"{name}_{kind}_cpu_us"] = (time.process_time() - started) / count * 1e6
+            row[f"{name}_{kind}_wall_us"] = (time.perf_counter() - wall) / count * 1e6
     for count in (len(parts), 77):
         row[f"merge_{count}_us"] = _merging(count)
     return row
@@ -349,40 +362,3 @@ def _crew(index: Path, asked: list[Question], load: Load, reader: Path | None, c
         row[f"{kind}_opening_s"] = first - began
         row["own_gb"] = max(done.own_gb for done in found)
     return row
-
-
-# The model.
-
-
-def growth(rows: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Each cost as a fixed part and a part for every million passages, by least squares, neither below zero.
-
-    Reading is left out: a passage costs what it costs, however many there are.
-    """
-    found = {}
-    for name in (
-        "build_cpu_s", "build_own_gb", "disk_gb", "search_us", "refine_us", "rocchio_engine_s",
-    ):  # fmt: skip
-        xs, ys = [row["passages"] / 1e6 for row in rows], [row[name] for row in rows]
-        slope, fixed = np.polyfit(xs, ys, 1) if len(rows) > 1 else (0.0, ys[0])
-        slope = max(0.0, float(slope))
-        fixed = max(0.0, float(np.mean(ys)) - slope * float(np.mean(xs)))
-        found[name] = {"fixed": fixed, "per_million": slope, "13M": fixed + 13 * slope, "1B": fixed + 1000 * slope}
-    return found
-
-
-def _print(report: dict[str, Any]) -> None:
-    for kind in ("sizes", "workers"):
-        rows = report[kind]
-        if not rows:
-            continue
-        table = Table(kind[:-1], *(f"{row.get('passages', row.get('workers')):,}" for row in rows), box=None)
-        for name in list(rows[0])[1:]:
-            table.add_row(name, *(f"{row[name]:,.4g}" for row in rows))
-        Console().print(table)
-    for name in ("shards", "growth"):
-        table = Table(name, "", box=None)
-        for key, value in report.get(name, {}).items():
-            shown = "  ".join(f"{k} {v:,.4g}" for k, v in value.items()) if isinstance(value, dict) else f"{value:,.4g}"
-            table.add_row(key, shown)
-        Console().print(table)

@@ -16,6 +16,7 @@ import pytest
 
 from orienteer.cluster import ClusterError, in_order, run_chunks
 from orienteer.errors import MissingExtraError, QuerySyntaxError
+from ray_nodes import second_node
 from ray_nodes import two_nodes as two_nodes
 
 TESTS = Path(__file__).parent
@@ -217,87 +218,12 @@ def test_an_error_on_ray_comes_out_with_its_message(two_nodes: Any, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_node_that_goes_half_way_loses_nothing(two_nodes: Any, tmp_path: Path) -> None:
-    node = two_nodes.add_node(num_cpus=1, node_ip_address="127.0.0.1")
-    results = run_chunks(Squares(tmp_path, 0.3), range(30), workers=3, ray="auto")
+def test_a_node_that_is_killed_half_way_loses_nothing(two_nodes: Any, tmp_path: Path) -> None:
+    results = run_chunks(Squares(tmp_path, 0.3), range(30), workers=2, ray="auto")
     found = dict([next(results), next(results), next(results), next(results)])
-    two_nodes.remove_node(node)
-    for number, result in results:
-        assert number not in found, "done twice"
-        found[number] = result
+    with second_node(two_nodes) as node:
+        node.kill()
+        for number, result in results:
+            assert number not in found, "done twice"
+            found[number] = result
     assert found == {n: n * n for n in range(30)}
-
-
-@pytest.mark.slow
-def test_rocchio_sessions_from_two_ray_nodes_are_those_of_one_process_also_when_a_node_goes(
-    two_nodes: Any, tmp_path: Path
-) -> None:
-    sys.path[:0] = [str(TESTS / "rocchio"), str(TESTS / "session")]
-    from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
-
-    from orienteer.rocchio import generate
-
-    run(tmp_path / "here.jsonl")
-    run(tmp_path / "there.jsonl", workers=2, ray="auto")
-    assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
-    half_way = Leaving(two_nodes, len(ASKED) // 3)
-    there = tmp_path / "fewer.jsonl"
-    generate(Bundled(), ASKED, GRAMMARS, there, PLAN, chunk=1, workers=3, ray="auto", progress=half_way)
-    assert half_way.gone
-    assert there.read_bytes() == (tmp_path / "here.jsonl").read_bytes()
-
-
-@pytest.mark.slow
-def test_an_evaluation_on_two_ray_nodes_is_that_of_one_process_also_when_a_node_goes(
-    two_nodes: Any, tmp_path: Path
-) -> None:
-    sys.path[:0] = [str(TESTS / "evaluation"), str(TESTS / "session")]
-    from evaluated_world import SmallWorld, run, tree
-
-    from orienteer.evaluation import Crew
-
-    engine, _ = SmallWorld().open()
-    agents = ("bm25", "bm25+ps", "prf-idf-t")
-    run(engine, tmp_path / "here", agents=agents)
-    wanted = tree(tmp_path / "here")
-    assert "metrics.json" in wanted
-    run(engine, tmp_path / "there", agents=agents, crew=Crew(SmallWorld(), workers=2, ray="auto"))
-    assert tree(tmp_path / "there") == wanted
-    half_way = Leaving(two_nodes, 50)
-    crew = Crew(SmallWorld(pause=0.05), workers=3, ray="auto")
-    run(engine, tmp_path / "fewer", agents=agents, chunk=2, crew=crew, progress=half_way)
-    assert half_way.gone
-    assert tree(tmp_path / "fewer") == wanted
-
-
-@pytest.mark.slow
-def test_embeddings_from_two_ray_nodes_are_those_of_one_process(two_nodes: Any, tmp_path: Path) -> None:
-    sys.path[:0] = [str(TESTS / "dense"), str(TESTS / "session")]
-    from bare_bert import save_bare
-    from small_world import PASSAGES
-
-    from orienteer.dense import Crew, TextEncoder, embed_index
-    from orienteer.engine import build_index, open_index
-
-    build_index(PASSAGES, tmp_path / "index")
-    bert, index = save_bare(tmp_path / "bert"), open_index(tmp_path / "index").index
-    encoder = TextEncoder.from_pretrained(bert, threads=1)
-    crew = Crew(tmp_path / "index", bert, workers=2, ray="auto")
-    embed_index(index, encoder, tmp_path / "here", shard=2)
-    embed_index(index, encoder, tmp_path / "there", shard=2, crew=crew)
-    for file in (tmp_path / "here").iterdir():
-        assert (tmp_path / "there" / file.name).read_bytes() == file.read_bytes()
-
-
-class Leaving:
-    """A third node that goes as soon as more than `after` of the work is done."""
-
-    def __init__(self, cluster: Any, after: int) -> None:
-        self._cluster, self._after = cluster, after
-        self._node = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
-        self.gone = False
-
-    def __call__(self, progress: Any) -> None:
-        if not self.gone and progress.total > progress.done > self._after:
-            self._cluster.remove_node(self._node)
-            self.gone = True

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from itertools import islice, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from orienteer.engine.kernels.search import WINDOW
 from orienteer.engine.opening import absolute, open_engine
 from orienteer.engine.shard import with_totals
 from orienteer.engine.sharded import ShardedEngine, open_shards
+from orienteer.engine.sharded_ray import RayFleet
 from orienteer.errors import (
     DuplicateIdError,
     IndexMissingError,
@@ -36,6 +38,7 @@ from orienteer.errors import (
 )
 from orienteer.query import FIELDS, G4, Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
+from ray_nodes import second_node
 from ray_nodes import two_nodes as two_nodes
 
 FEW = settings(max_examples=settings().max_examples // 4)  # each example builds several indexes
@@ -314,15 +317,58 @@ def test_four_shards_of_real_passages_equal_one_index(encyclopedia, shared_data)
 # A Ray cluster.
 
 
+class FewerAnswers:
+    """What `RayFleet` uses of Ray, with actors of this process; the first calls find an actor away, or dead."""
+
+    class exceptions:
+        class RayActorError(Exception): ...
+
+        class ActorUnavailableError(RayActorError): ...
+
+    def __init__(self, away: int, error: type[Exception]):
+        self._away, self._error = away, error
+
+    def remote(self, **options):
+        return lambda actor: SimpleNamespace(
+            options=lambda **own: SimpleNamespace(remote=lambda *a: Calling(actor(*a)))
+        )
+
+    def put(self, value):
+        return value
+
+    def get(self, call):
+        self._away -= 1
+        if self._away >= 0:
+            raise self._error
+        return call()
+
+
+class Calling:
+    """Calls that are made when their answer is asked for."""
+
+    def __init__(self, actor):
+        self.ask = SimpleNamespace(remote=lambda *arguments: lambda: actor.ask(*arguments))
+
+
+def test_a_shard_whose_actor_is_away_is_asked_again_and_a_dead_one_is_named(bundled, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("orienteer.engine.sharded_ray.time.sleep", lambda seconds: None)
+    paths, errors = write(bundled_passages(), [300], tmp_path), FewerAnswers.exceptions
+    engine = ShardedEngine(RayFleet(paths, FewerAnswers(5, errors.ActorUnavailableError)))
+    query = Query("which comet was seen in 1986")
+    assert engine.search(query, 10) == bundled[0].search(query, 10)
+    with pytest.raises(ShardLostError, match=r"shard-0 died .* \(RayActorError\)"):
+        ShardedEngine(RayFleet(paths, FewerAnswers(1, errors.RayActorError)))
+    monkeypatch.setattr("orienteer.engine.sharded_ray.PATIENCE", -1.0)
+    with pytest.raises(ShardLostError, match="ActorUnavailableError"):
+        ShardedEngine(RayFleet(paths, FewerAnswers(1, errors.ActorUnavailableError)))
+
+
 @pytest.mark.slow
 def test_shards_in_actors_of_two_nodes_give_the_same_and_survive_their_death_and_a_nodes(
     bundled, tmp_path, two_nodes
 ) -> None:
     import ray
 
-    from orienteer.engine.sharded_ray import RayFleet
-
-    node = two_nodes.add_node(num_cpus=1, node_ip_address="127.0.0.1")
     fleet = RayFleet(write(bundled_passages(), [300, 500, 700], tmp_path), ray)
     engine = ShardedEngine(fleet)
     engine.check_ids()
@@ -332,8 +378,9 @@ def test_shards_in_actors_of_two_nodes_give_the_same_and_survive_their_death_and
     assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
     ray.kill(fleet._actors[2], no_restart=False)
     assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
-    two_nodes.remove_node(node)
-    assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
+    with second_node(two_nodes) as node:
+        node.kill()
+        assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
     engine.close()
     with pytest.raises(IndexMissingError, match="no index at"):
         ShardedEngine(RayFleet([tmp_path / "nothing"], ray))

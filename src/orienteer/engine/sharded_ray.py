@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from orienteer.engine.shard import Shard
 from orienteer.errors import OrienteerError
 
 RETRIES = 3  # of one call, each on an actor started anew where the last has died
+PATIENCE = 300.0  # seconds until a cluster has noticed that a node is gone and started its shards on another
 
 
 class RayFleet:
@@ -38,23 +40,29 @@ class RayFleet:
             self._joined = arguments[0]
         # The same argument for every shard travels once to each node.
         known = {id(each): self._ray.put(each) for each in {id(own): own for own in arguments}.values()}
-        calls = [
-            actor.ask.remote(method, known[id(own)], self._joined)
-            for actor, own in zip(self._actors, arguments, strict=True)
-        ]
-        answers = []
-        for path, call in zip(self._paths, calls, strict=True):
-            try:
-                answer = self._ray.get(call)
-            except self._ray.exceptions.RayActorError as error:
-                raise ShardLostError(
-                    f"the actor of the shard {path} died and could not be started again ({type(error).__name__}); "
-                    "see that some node of the cluster can read that folder and has the memory for it"
-                ) from None
+        own = [known[id(each)] for each in arguments]
+        calls = [actor.ask.remote(method, each, self._joined) for actor, each in zip(self._actors, own, strict=True)]
+        answers = [self._answer(at, call, method, own[at]) for at, call in enumerate(calls)]
+        for answer in answers:
             if isinstance(answer, OrienteerError):
                 raise answer
-            answers.append(answer)
         return answers
+
+    def _answer(self, at: int, call: Any, method: str, arguments: Any) -> Any:
+        """What the shard says; asked again while its actor is neither there nor known to be gone: shards only read."""
+        errors, deadline = self._ray.exceptions, time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._ray.get(call)
+            except errors.RayActorError as error:
+                if not isinstance(error, errors.ActorUnavailableError) or time.monotonic() > deadline:
+                    raise ShardLostError(
+                        f"the actor of the shard {self._paths[at]} died and could not be started again "
+                        f"({type(error).__name__}); see that some node of the cluster can read that folder and has "
+                        "the memory for it"
+                    ) from None
+            time.sleep(1.0)
+            call = self._actors[at].ask.remote(method, arguments, self._joined)
 
     def close(self) -> None:
         for actor in self._actors:

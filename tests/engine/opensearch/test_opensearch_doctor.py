@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from orienteer.engine.opensearch.settings import read_address
 from orienteer.errors import DuplicateIdError
 
 PASSAGES = bundled_passages()[:150]
+PATIENT = Settings(timeout=600)  # the machine may be busy: no test here is of patience
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def double(start) -> Any:
 
 @pytest.fixture(scope="module")
 def healthy(double) -> Service:
-    service = Service(read_address(f"{double.base}/healthy"), Settings())
+    service = Service(read_address(f"{double.base}/healthy"), PATIENT)
     load(service, PASSAGES, shards=2)
     return service
 
@@ -59,7 +61,9 @@ def test_an_embedded_index_of_other_passages_is_told(healthy, tmp_path) -> None:
 
 
 def test_a_foreign_index_is_told_what_differs(double) -> None:
-    service = Service(read_address(f"{double.base}/foreign"), Settings(names=FieldNames("body", "head", "body")))
+    service = Service(
+        read_address(f"{double.base}/foreign"), replace(PATIENT, names=FieldNames("body", "head", "body"))
+    )
     text = {"type": "text"}
     similarity = {"default": {"type": "BM25", "k1": "0.9", "b": "0.4"}}
     mapping = {"properties": {"body": text, "head": text | {"analyzer": "english"}}}

@@ -45,7 +45,7 @@ def double(request, start) -> Any:
     if request.param.startswith("elasticsearch"):
         pytest.importorskip("elasticsearch")
     double = start(request.param)
-    service = Service(read_address(f"{double.base}/passages"), Settings())
+    service = Service(read_address(f"{double.base}/passages"), Settings(timeout=600))
     load(service, bundled_passages()[:300], shards=2)
     return double
 
