@@ -77,7 +77,7 @@ $(BASE): pyproject.toml constraints.txt
 	@touch $@
 
 $(EXTRAS): $(BASE)
-	$(PIP) -e '.[dev,lucene,opensearch,ray,tantivy]'
+	$(PIP) -e '.[dev,lucene,opensearch,ray,tantivy,train]'
 	@touch $@
 
 # Debian's package, unpacked here and not installed. Java itself is the machine's; without it these tests are skipped.
