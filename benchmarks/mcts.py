@@ -225,6 +225,13 @@ def planning(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
     }  # fmt: skip
 
 
+def alone(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
+    """The same sessions, each by itself: means, since some think longer of the index than others."""
+    each = [planning(mind, [scene], seconds / len(some)) for scene in some]
+    found = {name: float(np.mean([one[name] for one in each])) for name in each[0]}
+    return {**found, "simulations_per_second": 1000 * SearchSettings().simulations / found["milliseconds"]}
+
+
 def mctx_beside(python: str | None, seconds: float) -> dict[str, Any] | None:
     """What `mcts_peer.py` measures; None, with a message, where mctx is not to be had."""
     if python is None and importlib.util.find_spec("mctx") is None:
@@ -259,7 +266,7 @@ def run(index: Path | None, base: str, peer_python: str | None, seconds: float, 
     result: dict[str, Any] = {
         "machine": platform.processor() or platform.machine(), "index_nodes": len(trie),
         "tree_alone": trees_alone(seconds), "tree_with_trie_masks": trees_with_masks(mind, many, seconds),
-        "one_session": planning(mind, many[:1], seconds),
+        "one_session": alone(mind, many[:16], 4 * seconds),
         f"lock_step_{TOGETHER}": planning(mind, many, seconds),
     }  # fmt: skip
     one, together = result["one_session"], result[f"lock_step_{TOGETHER}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.agents.muzero.actors import World
+    from orienteer.agents.muzero.config import Training
     from orienteer.agents.muzero.train import Judge, Progress
     from orienteer.agents.muzero.turns import Episode
 
@@ -21,7 +23,9 @@ out = Console(highlight=False)
 
 
 def train_muzero(
-    questions: Annotated[list[Path], typer.Option(help="questions with answers to play; may be repeated")],
+    questions: Annotated[
+        list[Path], typer.Option(help="questions with answers; played are those of --sessions, else all; repeatable")
+    ],
     index: Annotated[Path, typer.Option(help="the index to search")],
     out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, logs and the agent")],
     base: Annotated[str, typer.Option(help="what h starts from: a pointer's, reader's or BERT's folder")] = "shipped",
@@ -29,7 +33,7 @@ def train_muzero(
         list[Path] | None, typer.Option(help="Rocchio sessions for a warm start; may be repeated")
     ] = None,
     session_questions: Annotated[
-        list[Path] | None, typer.Option(help="the questions of the sessions; none: those of --questions")
+        list[Path] | None, typer.Option(help="where these are others than --questions, of which all are then played")
     ] = None,
     session_limit: Annotated[int, typer.Option(help="sessions of each file at most; 0: all", min=0)] = 0,
     clone_updates: Annotated[int, typer.Option(help="updates by imitation before anything is played", min=0)] = 2000,
@@ -49,10 +53,13 @@ def train_muzero(
     updates: Annotated[int | None, typer.Option(help="of the weights a chunk", min=0)] = None,
     learning_rate: Annotated[float | None, typer.Option()] = None,
     steps: Annotated[int | None, typer.Option(help="of a session at most", min=1)] = None,
-    workers: Annotated[int, typer.Option(help="actors; 1: in this process; 0 with --ray: one a processor")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="actors; 1: in this process; 0: one a processor; none: the preset's", min=0)
+    ] = None,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster for the actors, or local")] = None,
     seed: int = 0,
-    threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
+    threads: Annotated[int, typer.Option(help="threads of each process; 0: the preset's", min=0)] = 0,
+    publish: Annotated[bool, typer.Option("--publish", help="make it the agent that a bare `muzero` means")] = False,
 ) -> None:
     """Train MuZero; run it again after a kill and it goes on from its last checkpoint.
 
@@ -61,22 +68,24 @@ def train_muzero(
     try:
         import torch
 
-        from orienteer.agents.muzero.train import Parts, Run, train
+        from orienteer.agents.muzero.train import BEST, Parts, Run, train
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.agents.muzero.actors import Actor, MakeActor
     from orienteer.agents.muzero.config import preset as preset_of
+    from orienteer.agents.muzero.folder import LARGEST, SHIPPED
     from orienteer.agents.muzero.model import MuZeroModel
 
-    torch.set_num_threads(threads)
     torch.manual_seed(seed)
     config = preset_of(preset).with_options(
         simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, learning_rate=learning_rate,
         steps=steps,
     )  # fmt: skip
+    workers, learning, playing = _shares(config.training, workers, ray, threads)
+    torch.set_num_threads(learning)
     make = MakeActor(
         str(index), str(reader) if reader else None, str(cache) if cache else None, tuple(map(str, questions)), base,
-        config, threads if workers == 1 else 1, train_h,
+        config, playing, train_h, _ids(sessions or []) if session_questions is None else frozenset(),
     )  # fmt: skip
     world = make.world()
     if not world.base.cloned and config.sizes.prior:
@@ -93,7 +102,7 @@ def train_muzero(
     parts = Parts(
         model, world.grammar, world.index, world.base.words,
         (lambda: Actor(world, train_h)) if workers == 1 and ray is None else make,
-        h, _judge(world, dev, dev_limit, threads, train_h), lambda *each: _keep(world, *each),
+        h, _judge(world, dev, dev_limit, learning, train_h), lambda *each: _keep(world, *each),
     )  # fmt: skip
     run = Run(
         out_dir, chunks, clone_updates if shown else 0, minutes=minutes, workers=workers, ray=ray, seed=seed,
@@ -102,8 +111,33 @@ def train_muzero(
     place = train(config, run, parts, shown, _show)
     if place.stopped:
         out.print(f"stopped: {place.stopped}")
-    _ship(out_dir)
-    out.print(f"{out_dir / 'agent'}: play it as muzero={out_dir / 'agent'}")
+    size = _ship(out_dir / BEST, out_dir / "agent")
+    out.print(f"{out_dir / 'agent'}: {size / 1e6:.1f} MB; play it as muzero={out_dir / 'agent'}")
+    if publish:
+        if size > LARGEST:
+            raise OrienteerError(
+                f"an agent of {size / 1e6:.1f} MB; expected at most {LARGEST / 1e6:.0f}: a smaller --base makes one"
+            )
+        _ship(out_dir / BEST, SHIPPED)
+        out.print(f"{SHIPPED}: play it as muzero")
+
+
+def _ids(sessions: list[Path]) -> frozenset[str]:
+    """The questions of sessions: what is found for them has been read before."""
+    from orienteer.rocchio.output import read_sessions
+
+    return frozenset(session.id for file in sessions for session in read_sessions(file)[1])
+
+
+def _shares(training: Training, workers: int | None, ray: str | None, threads: int) -> tuple[int, int, int]:
+    """How many actors, and the threads of the learner and of each actor; no more than there are cores here."""
+    cores = len(os.sched_getaffinity(0))
+    if workers is None:
+        workers = training.actors if ray else min(training.actors, cores)
+    learning, playing = min(cores, training.learner_cores), training.actor_cores
+    if ray is None:
+        playing = max(1, min(playing, cores // (workers or cores)))
+    return workers, threads or learning, threads or playing
 
 
 def _demonstrations(
@@ -151,18 +185,21 @@ def _keep(world: World, folder: Path, weights: Mapping[str, Any], notes: Mapping
     )  # fmt: skip
 
 
-def _ship(folder: Path) -> None:
-    """The best weights in the form that is shipped and played."""
+def _ship(best: Path, folder: Path) -> int:
+    """The best weights in the form that is shipped and played; how many bytes."""
     from orienteer.agents.muzero.folder import for_shipping, load_folder, save_folder
-    from orienteer.agents.muzero.train import BEST
 
-    files = load_folder(folder / BEST)
-    save_folder(folder / "agent", files.bert, for_shipping(files), files.tokenizer, files.config, **files.notes)
+    files = load_folder(best)
+    save_folder(folder, files.bert, for_shipping(files), files.tokenizer, files.config, **files.notes)
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def _show(progress: Progress) -> None:
-    names = ("reward", "policy", "value", "reward_loss", "entropy", "empty", "stops")
+    names = (
+        "reward", "policy", "value", "reward_loss", "entropy", "empty", "stops", "seconds playing", "seconds learning",
+    )  # fmt: skip
     values = [(name, progress.values[name]) for name in names if name in progress.values]
-    shown = "  ".join(f"{name} {value:.3f}" for name, value in [*values, *progress.judged.items()])
+    values += [(f"dev {name}", value) for name, value in progress.judged.items()]
+    shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
     what = f"chunk {progress.chunk}" if progress.chunk >= 0 else "imitation"
-    out.print(f"{what}  update {progress.update}  {shown}")
+    out.print(f"{what}  update {progress.update}  {shown}", soft_wrap=True)

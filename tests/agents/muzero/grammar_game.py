@@ -1,9 +1,9 @@
-"""A game of the grammar without any engine: each turn shows a mood, and one word fits it. Two turns make an episode."""
+"""Two games of the grammar without any engine: each turn shows a mood, and one word fits it; or words are arms."""
 
 from __future__ import annotations
 
-import os
 import signal
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from little_vocabulary import SPELLING, TERMS, term
 from tiny_mind import WHOLE, WIDTH, index_trie, word_table
 
+from orienteer.agents.muzero.actors import Task
 from orienteer.agents.muzero.config import Config, Sizes, Support, Training
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.look import Look
@@ -19,7 +20,6 @@ from orienteer.agents.muzero.publishing import published
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.search import SearchSettings
 from orienteer.agents.muzero.sight import Sight
-from orienteer.agents.muzero.train import Task
 from orienteer.agents.muzero.tries import local_tries
 from orienteer.agents.muzero.turns import Episode, turn_of
 from orienteer.agents.pointer.rendering import Rendered
@@ -63,19 +63,21 @@ def look_of() -> Look:
 
 @dataclass(frozen=True)
 class MakeGame:
-    """The actor's work; `folder` is where the learner publishes its weights."""
+    """The actor's work; `arms` are the chances that each word pays, none: the word that fits the mood does."""
 
     config: Config = CONFIG
+    arms: tuple[float, ...] = ()
 
     def __call__(self):  # type: ignore[no-untyped-def]
-        return lambda task: play(self.config, task)
+        return lambda task: play(self.config, task, self.arms)
 
 
 @dataclass(frozen=True)
 class MakeMortal:
-    """As `MakeGame`, but some chunks kill their first worker, before or after they are played."""
+    """As `MakeGame`, but some chunks, at most `most`, kill their first worker at a random moment of their playing."""
 
     folder: str
+    most: int
     config: Config = CONFIG
 
     def __call__(self):  # type: ignore[no-untyped-def]
@@ -83,18 +85,16 @@ class MakeMortal:
 
     def _work(self, task: Task) -> list[Episode]:
         mark = Path(self.folder) / f"killed-{task.number}"
-        fated = task.number % 3 == 1 and not mark.exists()
-        if fated:
+        if task.number % 3 == 1 and task.number // 3 < self.most and not mark.exists():
             mark.touch()
-        if fated and task.number % 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        episodes = play(self.config, task)
-        if fated:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return episodes
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process, whatever it is about
+            signal.setitimer(signal.ITIMER_REAL, np.random.default_rng(task.number).uniform(0.001, 0.3))
+            play(self.config, task)
+            time.sleep(1)
+        return play(self.config, task)
 
 
-def play(config: Config, task: Task) -> list[Episode]:
+def play(config: Config, task: Task, arms: tuple[float, ...] = ()) -> list[Episode]:
     tensors, _ = published(Path(task.folder))
     own = {name.removeprefix("muzero."): value for name, value in tensors.items()}
     mind = Mind(own, config.sizes, word_table(), grammar_of(config), index_trie())
@@ -104,12 +104,12 @@ def play(config: Config, task: Task) -> list[Episode]:
     past: list[list[int]] = [[] for _ in numbers]
     tries = local_tries(WORDS, SPELLING)
     for step in range(TURNS):
-        moods = [int(draw.integers(len(WORDS))) for draw in draws]
+        moods = [0 if arms else int(draw.integers(len(WORDS))) for draw in draws]  # arms know no moods
         sights = [sight_of(mood, draw) for mood, draw in zip(moods, draws, strict=True)]
         scenes = [mind.scene(s, WORDS, tries, p, TURNS - step, False) for s, p in zip(sights, past, strict=True)]
         plans = plan_turns(mind, scenes, config.search, draws, config.training.temperature)
         for place, (plan, mood) in enumerate(zip(plans, moods, strict=True)):
-            reward = float(plan.word == mood)
+            reward = float(draws[place].random() < arms[plan.word] if arms else plan.word == mood)
             turns[place].append(
                 turn_of(look_of(), sights[place], tries, past[place], plan, reward, TURNS - step, False)
             )
@@ -120,10 +120,10 @@ def play(config: Config, task: Task) -> list[Episode]:
     ]
 
 
-def best_play(config: Config, folder: Path, seed: int = 99) -> float:
+def best_play(config: Config, folder: Path, seed: int = 99, arms: tuple[float, ...] = ()) -> float:
     """The mean reward a turn when nothing is left to chance."""
     quiet = replace(
         config, search=replace(config.search, noise_share=0.0), training=replace(config.training, temperature=0.0)
     )
-    episodes = play(quiet, Task(0, 0, 64, seed, str(folder)))
+    episodes = play(quiet, Task(0, 0, 64, seed, str(folder)), arms)
     return sum(episode.after for episode in episodes) / (64 * TURNS)

@@ -103,6 +103,15 @@ def test_names_choose_the_folder_and_the_simulations(muzero_folder: Path, embedd
     assert entry.settings.snippet == CONFIG.snippet
 
 
+def test_it_joins_an_ensemble_with_and_without_planning(muzero_folder: Path, embedded: EmbeddedEngine) -> None:
+    entry = make_agent(
+        f"ensemble(muzero+sims0={muzero_folder}|muzero+sims4={muzero_folder}|prf-idf-t)", embedded, Settings(steps=2)
+    )
+    environment = entry.environment(embedded, LexicalReader())
+    sessions = run_sessions(environment, entry.agent, QUESTIONS).sessions
+    assert all(session.best and session.queries > 3 for session in sessions)
+
+
 def test_a_missing_checkpoint_is_one_clear_error(embedded: EmbeddedEngine, tmp_path: Path) -> None:
     with pytest.raises(CheckpointMissingError, match="orienteer train muzero"):
         make_agent(f"muzero={tmp_path / 'none'}", embedded)
@@ -139,13 +148,15 @@ def test_the_paper_s_table_is_a_preset() -> None:
     table = {
         "simulations": PAPER.search.simulations, "actors": PAPER.training.actors,
         "h batch": PAPER.training.initial_batch,
+        "training cores": PAPER.training.learner_cores, "inference cores": PAPER.training.actor_cores,
         "fg batch": PAPER.training.recurrent_batch, "lstm": PAPER.sizes.lstm, "head": PAPER.sizes.head,
         "batch": PAPER.training.batch, "optimiser": PAPER.training.optimiser, "rate": PAPER.training.learning_rate,
         "decay": PAPER.training.weight_decay, "discount": PAPER.search.discount, "unroll": PAPER.training.unroll,
         "children": PAPER.search.children, "title": PAPER.title_pieces, "content": PAPER.snippet,
     }  # fmt: skip
     assert table == {
-        "simulations": 100, "actors": 500, "h batch": 4, "fg batch": 32, "lstm": 512, "head": 32, "batch": 16,
+        "simulations": 100, "actors": 500, "training cores": 1, "inference cores": 7, "h batch": 4,
+        "fg batch": 32, "lstm": 512, "head": 32, "batch": 16,
         "optimiser": "sgd", "rate": 1e-4, "decay": 1e-5, "discount": 0.9, "unroll": 5, "children": 100, "title": 10,
         "content": 70,
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from grammar_game import (  # noqa: E402
     TURNS,
     WORDS,
     MakeGame,
-    MakeMortal,
     best_play,
     grammar_of,
     play,
@@ -27,7 +27,8 @@ from little_vocabulary import SPELLING  # noqa: E402
 from tiny_mind import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
 from orienteer.agents.muzero import checkpoint  # noqa: E402
-from orienteer.agents.muzero.batch import Batcher, Start  # noqa: E402
+from orienteer.agents.muzero.actors import Task  # noqa: E402
+from orienteer.agents.muzero.batch import INDEX_PIECE, Batcher, Start  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
 from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
 from orienteer.agents.muzero.model import MuZeroModel, decoded, two_hot  # noqa: E402
@@ -35,7 +36,7 @@ from orienteer.agents.muzero.publishing import publish, published  # noqa: E402
 from orienteer.agents.muzero.replay import Replay, path_of  # noqa: E402
 from orienteer.agents.muzero.scenes import Mind  # noqa: E402
 from orienteer.agents.muzero.thinking import expected, forward, hidden, rule_scores  # noqa: E402
-from orienteer.agents.muzero.train import Parts, Progress, Run, Task, train  # noqa: E402
+from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
@@ -136,6 +137,31 @@ def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path) ->
     assert set(taken) | set(offered) <= {-1, 4}
 
 
+@pytest.mark.parametrize(("shape", "at_once"), [("short", True), ("paper", False)])
+def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
+    tmp_path: Path, shape: str, at_once: bool
+) -> None:
+    """In the paper's shape it is already chosen whether a piece is a word's last: not every first piece will do."""
+    config = replace(CONFIG, shape=shape)  # type: ignore[arg-type]
+    publish(tmp_path, {f"muzero.{n}": v for n, v in new_model(config).tensors().items()}, 0)
+    episodes = play(config, Task(0, 0, 8, 0, str(tmp_path)))
+    starts = [Start(episode, path_of(episode, config.training, 0.9), 0) for episode in episodes]
+    batch = Batcher(grammar_of(config), index_trie(), 12, 4, False)(starts)
+    assert bool(len(batch.beginnings)) is at_once
+    assert at_once or (batch.candidates.kind == INDEX_PIECE).any()
+    found = losses(new_model(config), batch, config.training, index_trie())
+    assert np.isfinite(found.parts["policy"])
+
+
+def test_of_a_demonstration_among_one_s_own_episodes_only_the_policy_is_learned(tmp_path: Path) -> None:
+    publish(tmp_path, {f"muzero.{n}": v for n, v in new_model().tensors().items()}, 0)
+    own, shown = play(CONFIG, Task(0, 0, 2, 0, str(tmp_path)))
+    starts = [Start(e, path_of(e, CONFIG.training, 0.9), 0, worth=e is own) for e in (own, shown)]
+    batch = Batcher(grammar_of(), index_trie(), 5, 4, False)(starts)
+    assert (batch.has_policy.sum(0) > 0).all()
+    assert (batch.has_value.sum(0) > 0).tolist() == (batch.has_reward.sum(0) > 0).tolist() == [True, False]
+
+
 def test_the_game_is_learned(tmp_path: Path) -> None:
     rewards: list[float] = []
 
@@ -145,6 +171,20 @@ def test_the_game_is_learned(tmp_path: Path) -> None:
     train(CONFIG, Run(tmp_path, chunks=30, checkpoint_minutes=99), parts_of(), show=note)
     assert np.mean(rewards[:2]) < 0.5
     assert best_play(CONFIG, tmp_path) > 0.9
+
+
+def test_the_best_arm_of_a_bandit_is_learned(tmp_path: Path) -> None:
+    """Arms that pay by chance: the one known best is taken in the end, almost always."""
+    arms = tuple(0.9 if number == 3 else 0.1 + 0.05 * (number % 5) for number in range(len(WORDS)))
+    train(CONFIG, Run(tmp_path, chunks=25, checkpoint_minutes=99), parts_of(make_actor=MakeGame(arms=arms)))
+    only_the_best = tuple(float(number == 3) for number in range(len(WORDS)))
+    assert best_play(CONFIG, tmp_path, arms=only_the_best) > 0.9
+
+
+def test_the_game_is_learned_with_gumbel_s_choice_at_the_root(tmp_path: Path) -> None:
+    config = replace(CONFIG, search=replace(CONFIG.search, gumbel=8, simulations=16))
+    train(config, Run(tmp_path, chunks=30, checkpoint_minutes=99), parts_of(config))
+    assert best_play(config, tmp_path) > 0.9
 
 
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
@@ -179,47 +219,68 @@ def test_an_episode_that_comes_twice_is_counted_once(tmp_path: Path) -> None:
     assert len(replay) == 4 * TURNS
 
 
+class Victim:
+    """A run in a process of its own, to be killed; it says a line for every chunk."""
+
+    def __init__(self, folder: Path, options: str) -> None:
+        script = (
+            f"import sys; sys.path[:0] = {sys.path!r}\n"
+            "from pathlib import Path\n"
+            "from grammar_game import MakeMortal\n"
+            "from test_muzero_learning import CONFIG, Run, parts_of, train\n"
+            "if __name__ == '__main__':\n"
+            f"    folder = Path({str(folder)!r})\n"
+            f"    train(CONFIG, {options}, show=lambda progress: print(progress.chunk, flush=True))\n"
+        )
+        self._script = folder.with_suffix(".py")
+        self._script.write_text(script)
+        folder.mkdir(exist_ok=True)
+
+    def live(self, chunks: int | None = None, seconds: float = 0.0) -> bool:
+        """Runs it to its end, or kills it so long after so many chunks; whether it came to its end."""
+        with subprocess.Popen([sys.executable, self._script], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            if chunks is None:
+                return process.communicate()[0] is not None and process.returncode == 0
+            for _ in range(chunks):
+                process.stdout.readline()
+            time.sleep(seconds)
+            ended = process.poll() == 0
+            process.kill()
+            return ended
+
+
 @pytest.mark.slow
-def test_actors_that_die_cost_no_episode_and_none_counts_twice(tmp_path: Path) -> None:
-    said: list[Progress] = []
-    options = Run(tmp_path, chunks=10, workers=2)
-    place = train(CONFIG, options, parts_of(make_actor=MakeMortal(str(tmp_path))), show=said.append)
-    assert len(list(tmp_path.glob("killed-*"))) == 3
-    assert sorted(place.done) == list(range(10))
-    assert len(said) == 10
+def test_thirty_kills_of_actors_and_learner_cost_no_episode_and_none_counts_twice(tmp_path: Path) -> None:
+    """Fifteen of each, at random moments. Every actor batches its own inferences: there is no other process to kill."""
+    chunks, kills = 120, 15
+    options = (
+        f"Run(folder, chunks={chunks}, workers=2, checkpoint_minutes=0),"
+        f" parts_of(make_actor=MakeMortal(str(folder), {kills}))"
+    )
+    victim, draw = Victim(tmp_path / "run", options), np.random.default_rng(0)
+    for _ in range(kills):
+        assert not victim.live(int(draw.integers(5)), float(draw.uniform(0, 1)))
+    assert victim.live()
+    assert len(list((tmp_path / "run").glob("killed-*"))) == kills
     model, replay = new_model(), Replay(CONFIG.training, 0.9)
-    checkpoint.resume(tmp_path, {"model": model}, make_optimiser(model, CONFIG.training), replay)
-    assert replay.counted.tolist() == list(range(10 * CONFIG.training.episodes))
+    place = checkpoint.resume(
+        tmp_path / "run", {"model": model}, make_optimiser(model, CONFIG.training), replay
+    )  # fmt: skip
+    assert sorted(place["done"]) == list(range(chunks))
+    assert replay.counted.tolist() == list(range(chunks * CONFIG.training.episodes))
 
 
 @pytest.mark.slow
 def test_a_learner_killed_at_random_moments_ends_with_the_unbroken_weights(tmp_path: Path) -> None:
-    """A process of its own, killed five times while it plays, learns or writes."""
-    script = tmp_path / "learn.py"
-    script.write_text(
-        "import sys\n"
-        f"sys.path[:0] = {sys.path!r}\n"
-        "from pathlib import Path\n"
-        "from test_muzero_learning import CONFIG, Run, parts_of, train\n"
-        "train(CONFIG, Run(Path(sys.argv[1]), chunks=8, checkpoint_minutes=0), parts_of())\n"
-    )
-
-    def learn(folder: Path, seconds: float | None = None) -> bool:
-        """Whether it came to its end."""
-        process = subprocess.Popen([sys.executable, str(script), str(folder)])
-        try:
-            return process.wait(seconds) == 0
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            return False
-
+    """A process of its own, killed ten times while it plays, learns or writes."""
+    options = "Run(folder, chunks=50, checkpoint_minutes=0), parts_of()"
+    whole, broken = Victim(tmp_path / "whole", options), Victim(tmp_path / "broken", options)
     draw = np.random.default_rng(0)
-    assert learn(tmp_path / "whole")
-    for _ in range(5):
-        if learn(tmp_path / "broken", float(draw.uniform(4, 14))):
-            break
-    assert learn(tmp_path / "broken")
+    assert whole.live()
+    for _ in range(10):
+        assert not broken.live(int(draw.integers(4)), float(draw.uniform(0, 0.5)))
+    assert broken.live()
     ours, theirs = (published(tmp_path / name)[0] for name in ("whole", "broken"))
     assert all((ours[name] == theirs[name]).all() for name in ours)
 

@@ -11,17 +11,19 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs the extra [train]")
 pytest.importorskip("transformers", reason="training needs the extra [train]")
+pytest.importorskip("tensorboard", reason="training needs the extra [train]")
 
 from lexical_reader import LexicalReader  # noqa: E402
 from small_world import PASSAGES, QUESTIONS  # noqa: E402
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
 from test_episodes import mind_of, world_of  # noqa: E402
 from tiny import save_tiny  # noqa: E402
 from tiny_muzero import CONFIG, save_muzero  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from orienteer.agents import make_agent  # noqa: E402
+from orienteer.agents.muzero import folder  # noqa: E402
 from orienteer.agents.muzero.actors import Actor  # noqa: E402
-from orienteer.agents.muzero.folder import load_folder  # noqa: E402
 from orienteer.agents.muzero.model import MuZeroModel  # noqa: E402
 from orienteer.agents.muzero.playing import play_episodes  # noqa: E402
 from orienteer.agents.muzero.seeing import Seeing  # noqa: E402
@@ -91,6 +93,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     lines = [header_line(header), *(session_line(session) for own in found for session in own)]
     (tmp_path / "sessions.jsonl").write_bytes(b"".join(lines))
     rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in QUESTIONS]
+    rows.append({"id": "unsearched", "question": "who has no session", "answers": ["nobody"]})
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return {
         "index": tmp_path / "index", "reader": tmp_path / "reader", "sessions": tmp_path / "sessions.jsonl",
@@ -98,23 +101,33 @@ def files(tmp_path: Path) -> dict[str, Path]:
     }  # fmt: skip
 
 
-def test_an_agent_is_trained_from_the_command_line_and_plays(files: dict[str, Path], tmp_path: Path) -> None:
+def test_an_agent_is_trained_from_the_command_line_and_plays(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "SHIPPED", tmp_path / "shipped")
     out = tmp_path / "run"
     options = [part for key, path in files.items() for part in (f"--{key}", path)]
     told = [
         "train", "muzero", *options, "--out", out, "--chunks", 2, "--clone-updates", 4, "--simulations", 8,
         "--episodes", 3, "--updates", 2, "--steps", 2, "--dev", files["questions"], "--dev-limit", 2,
-        "--judge-chunks", 1, "--threads", 1,
+        "--judge-chunks", 1, "--threads", 1, "--publish",
     ]  # fmt: skip
     result = CliRunner().invoke(app, list(map(str, told)))
     if result.exception is not None:
         raise result.exception
+    searched = sum(bool(question.answers) for question in QUESTIONS)
+    assert f"{searched} questions;" in result.output  # not the one without a session
     assert "imitation" in result.output
     assert "NDCG@5" in result.output
-    agent = load_folder(out / "agent")
+    agent = folder.load_folder(out / "agent")
+    assert folder.load_folder(tmp_path / "shipped").fingerprint == agent.fingerprint
     assert agent.notes["cloned"] is True
     assert str(tmp_path) not in (out / "agent" / "config.json").read_text()
-    assert any((out / "logs").iterdir())
+    logged = EventAccumulator(str(out / "logs")).Reload().Tags()["scalars"]
+    assert {
+        "play/reward", "play/entropy", "play/stops", "play/empty", "play/advised", "loss/policy", "loss/value",
+        "loss/reward_loss", "actions/+", "actions/-", "actions/plain", "seconds/playing", "dev/reward", "dev/NDCG@5",
+    } <= set(logged)  # fmt: skip
     engine = open_index(files["index"], threads=1)
     entry = make_agent(f"muzero={out / 'agent'}", engine, Settings(steps=2))
     reader = TrainedReader.from_pretrained(files["reader"], threads=1)

@@ -78,6 +78,25 @@ def test_the_fast_search_grows_the_reference_s_trees_exactly(
         assert grown(forest, tree) == tree_of(reference_search(world, settings, drawn[tree], tree))
 
 
+def test_a_small_tree_is_the_one_worked_out_by_hand() -> None:
+    """Two arms that pay 0 and 1, the first a little likelier.
+
+    With no visit yet the first is taken, then 0.4 · 1.25 > 0.6 · 1.25 / 2 for the second, which pays. The first is
+    tried again once 0.6 · 1.25 · √N / 2 exceeds 1 + 0.4 · 1.25 · √N / N: at N = 10, not at N = 9.
+    """
+
+    class Likelier(Bandit):
+        def roots(self):  # type: ignore[no-untyped-def]
+            return super().roots()._replace(priors=np.array([[0.6, 0.4]], np.float32))
+
+    for simulations, visits in ((1, [1, 0]), (2, [1, 1]), (9, [1, 8]), (10, [1, 9]), (11, [2, 9])):
+        settings = replace(PLAIN, simulations=simulations)
+        forest = search(Likelier([0.0, 1.0]), settings)
+        assert forest.visits(0).tolist() == visits
+        assert forest.value(0) == pytest.approx(visits[1] / simulations)
+        assert grown(forest, 0) == tree_of(reference_search(Likelier([0.0, 1.0]), settings))
+
+
 def test_a_tree_does_not_depend_on_the_trees_beside_it() -> None:
     settings = replace(PLAIN, simulations=80, children=10)
     together, alone = RandomWorld(8, 10, 5), RandomWorld(1, 10, 5)

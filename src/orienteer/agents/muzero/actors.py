@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,20 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS
+from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
 from orienteer.session import Environment, Settings
 
-if TYPE_CHECKING:
-    from orienteer.agents.muzero.train import Task
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An actor's chunk: the numbers of its episodes, [first, first + count)."""
+
+    number: int
+    first: int
+    count: int
+    seed: int
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class MakeActor:
-    """Opens index, reader and questions in whichever process the actor lives."""
+    """Opens index, reader and questions in whichever process the actor lives.
+
+    `only` are the ids of the questions to play, as sessions name them; none: all that have answers.
+    """
 
     index: str
     reader: str | None
@@ -122,6 +134,7 @@ class MakeActor:
     config: Config
     threads: int = 1
     keep_rows: bool = False
+    only: frozenset[str] = frozenset()
 
     def __call__(self) -> Callable[[Task], list[Episode]]:
         return Actor(self.world(), self.keep_rows)
@@ -134,5 +147,8 @@ class MakeActor:
         engine = open_engine(Path(self.index), threads=self.threads)
         trained = TrainedReader.from_pretrained(Path(self.reader) if self.reader else None, threads=self.threads)
         reader = CachedReader(trained, disk=Path(self.cache) if self.cache else None)
-        found = [question for path in self.questions for question in read_questions(Path(path)) if question.answers]
+        found = [
+            question for path in self.questions for question in read_questions(Path(path))
+            if question.answers and (not self.only or clean(question.id) in self.only)
+        ]  # fmt: skip
         return World.of(engine, reader, found, load_base(self.base), self.config, self.threads)

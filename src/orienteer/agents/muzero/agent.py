@@ -27,8 +27,6 @@ from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, Action, Observation
 from orienteer.session.notes import tree_notes
 
-_TOGETHER = 128  # sessions in one search: with more, states no longer fit the caches
-
 
 class MuZeroAgent:
     """An `Agent` from a folder that training wrote; the shipped one unless told otherwise."""
@@ -78,23 +76,20 @@ class MuZeroAgent:
     def _decide(
         self, observations: Sequence[Observation], grown: list[list[Grown]] | None
     ) -> list[tuple[Action, Plan]]:
+        seen = self._senses.see(observations)
+        scenes = [
+            self._mind.scene(
+                sight, look.terms, local_tries(look.terms, self._senses.spelling),
+                self._senses.memory(observation.refinements, self._mind.sizes.past),
+                max(1, observation.steps_left), observation.may_stop,
+            )
+            for (look, sight), observation in zip(seen, observations, strict=True)
+        ]  # fmt: skip
         decided: list[tuple[Action, Plan]] = []
-        for start in range(0, len(observations), _TOGETHER):
-            some = observations[start : start + _TOGETHER]
-            seen = self._senses.see(some)
-            scenes = [
-                self._mind.scene(
-                    sight, look.terms, local_tries(look.terms, self._senses.spelling),
-                    self._senses.memory(observation.refinements, self._mind.sizes.past),
-                    max(1, observation.steps_left), observation.may_stop,
-                )
-                for (look, sight), observation in zip(seen, some, strict=True)
-            ]  # fmt: skip
-            own = None if grown is None else grown[start : start + _TOGETHER]
-            plans = plan_turns(self._mind, scenes, self.search, grown=own, threads=self._threads)
-            for plan, (look, _), observation in zip(plans, seen, some, strict=True):
-                room = has_room(observation, self._senses.looker.lexicon)
-                decided.append((plan.action(look.terms) if room else STOP, plan))
+        plans = plan_turns(self._mind, scenes, self.search, grown=grown, threads=self._threads)
+        for plan, (look, _), observation in zip(plans, seen, observations, strict=True):
+            room = has_room(observation, self._senses.looker.lexicon)
+            decided.append((plan.action(look.terms) if room else STOP, plan))
         return decided
 
     def _notes(self, plan: Plan, searches: Sequence[Grown]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.grammar import (
+    ANY_PIECE,
     CROSSED,
     FIELD,
     MAY_STOP,
@@ -38,13 +39,17 @@ RULE, LOCAL_PIECE, INDEX_PIECE = range(3)  # what a candidate is
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A place to unroll from: an episode, its path, a turn, the first rule whose losses count, and a weight."""
+    """A place to unroll from: an episode, its path, a turn, the first rule whose losses count, and a weight.
+
+    `worth` is False where only the policy is to be learned: rewards that another player got tell nothing of one's own.
+    """
 
     episode: Episode
     path: Path
     turn: int
     skip: int = 0
     weight: float = 1.0
+    worth: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +171,11 @@ class _Making:
             counts = place >= start.skip
             if here > end:
                 break
-            self._has_value[place, row] = counts
+            self._has_value[place, row] = counts and start.worth
             self._value[place, row] = path.target[here]
             if place > 0:
                 self._reward[place, row] = path.reward[here - 1]
-                self._has_reward[place, row] = counts and place > start.skip
+                self._has_reward[place, row] = counts and start.worth and place > start.skip
             if here == end:
                 continue
             turn, rule = turns[path.turn[here]], int(path.rule[here])
@@ -198,6 +203,8 @@ class _Making:
             state[NODE] += self._offsets[row]
         if not own and not self._as_index(state, turn, rule):
             return False
+        if not own and state[NODE] == 0 and self._grammar.tables.takes[state[STACK]] == ANY_PIECE:
+            return self._beginning(place, row, turn, rule)
         count = legal(state, row, self._grammar.tables, self._rooms, self._actions, self._nodes)
         actions, nodes = self._actions[:count].copy(), self._nodes[:count].copy()
         wanted, shares = turn.policy(rule)
@@ -211,12 +218,6 @@ class _Making:
         total = float(shares[good].sum())
         if total <= 0:
             return False
-        if not own and state[NODE] == 0 and actions[0] >= len(self._grammar):
-            self._beginning_targets.append(
-                (len(self._beginnings), found[good], (shares[good] / total).astype(np.float32))
-            )
-            self._beginnings.append((place, row))
-            return True
         share = np.zeros(count, np.float32)
         np.add.at(share, found[good], (shares[good] / total).astype(np.float32))
         kind = np.where(actions < len(self._grammar), RULE, LOCAL_PIECE if own else INDEX_PIECE).astype(np.int8)
@@ -225,6 +226,20 @@ class _Making:
         if own and leaning is not None:
             leans = self._leans(turn, rule, row, actions, nodes, leaning)
         self._parts.append((place, row, kind, ids, leans, share))
+        return True
+
+    def _beginning(self, place: int, row: int, turn: Turn, rule: int) -> bool:
+        """Adds a choice among all first pieces of the index, which are not written down one by one."""
+        wanted, shares = turn.policy(rule)
+        first = self._index.piece[1 : 1 + int(self._index.degree[0])]
+        pieces = wanted - len(self._grammar)
+        found = np.minimum(np.searchsorted(first, pieces), len(first) - 1)
+        good = first[found] == pieces
+        total = float(shares[good].sum())
+        if total <= 0:
+            return False
+        self._beginning_targets.append((len(self._beginnings), found[good], (shares[good] / total).astype(np.float32)))
+        self._beginnings.append((place, row))
         return True
 
     def _as_index(self, state: Ints, turn: Turn, rule: int) -> bool:

@@ -15,10 +15,12 @@ from safetensors.numpy import load_file
 
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import CROSSED, LEFT, LOCAL, OPERATORS, Ints, QueryGrammar
+from orienteer.agents.muzero.look import Look
 from orienteer.agents.muzero.moves import Rooms, advance, join, legal, most_actions
 from orienteer.agents.muzero.planning import Plan
 from orienteer.agents.muzero.playing import Senses
 from orienteer.agents.muzero.publishing import write
+from orienteer.agents.muzero.sight import Sight
 from orienteer.agents.muzero.tries import LocalTries, Trie, local_tries
 from orienteer.agents.muzero.turns import Episode, Turn, pack, turn_of, unpack
 from orienteer.agents.pointer.labels import LEAST_GAIN
@@ -98,16 +100,12 @@ class Ways:
 
 
 def demonstration(
-    step: TrainingStep,
-    chosen: Refinement,
-    gain: float,
-    before: float,
-    senses: Senses,
-    grammar: QueryGrammar,
-    index: Trie,
-) -> Turn | None:
+    step: TrainingStep, seen: tuple[Look, Sight], chosen: Refinement, before: float, senses: Senses,
+    grammar: QueryGrammar, index: Trie,
+) -> Turn | None:  # fmt: skip
     """A turn that takes Rocchio's refinement; None where it cannot be written."""
-    [(look, sight)] = senses.see([step.observation])
+    look, sight = seen
+    gain = step.score - before
     tries = local_tries(look.terms, senses.spelling)
     ways = Ways(grammar, tries, index)
     start = grammar.start(max(1, step.observation.steps_left))
@@ -181,10 +179,13 @@ def demonstrations(
         if not part.exists():
             asked = [question for s in batch if (question := questions.get(s.id))]
             rebuilt = training_steps(header, batch, asked, engine, reader, snippet=senses.config.snippet)
+            # All of a part are seen together, on every core.
+            shown = list(rebuilt)
+            seen = iter(senses.see([step.observation for steps in shown for step in steps]))
             made = [
                 episode
-                for place, (session, steps) in enumerate(zip(batch, rebuilt, strict=True))
-                if (episode := _episode(number * TOGETHER + place, session, steps, senses, grammar, index))
+                for place, (session, steps) in enumerate(zip(batch, shown, strict=True))
+                if (episode := _episode(number * TOGETHER + place, session, steps, seen, senses, grammar, index))
             ]
             write(part, pack(made), {})
         for episode in unpack(load_file(part)):
@@ -194,21 +195,17 @@ def demonstrations(
 
 
 def _episode(
-    number: int,
-    session: RocchioSession,
-    steps: Sequence[TrainingStep],
-    senses: Senses,
-    grammar: QueryGrammar,
-    index: Trie,
-) -> Episode | None:
-    """An episode as far as the grammar can write it."""
+    number: int, session: RocchioSession, steps: Sequence[TrainingStep], seen: Iterator[tuple[Look, Sight]],
+    senses: Senses, grammar: QueryGrammar, index: Trie,
+) -> Episode | None:  # fmt: skip
+    """An episode as far as the grammar can write it; takes as many of `seen` as there are steps."""
     assert session.start is not None
     turns: list[Turn] = []
     before = first = session.start.score.total
-    for step in steps:
+    for step, own in zip(steps, list(islice(seen, len(steps))), strict=True):
         if step.refinement is None:
             break
-        turn = demonstration(step, step.refinement, step.score - before, before, senses, grammar, index)
+        turn = demonstration(step, own, step.refinement, before, senses, grammar, index)
         if turn is None:
             break
         turns.append(turn)

@@ -61,6 +61,7 @@ class Training:
 
     episodes         played together, one chunk of an actor's work
     updates          of the weights for each chunk
+    clone_rate       the learning rate while demonstrations are imitated; `learning_rate` afterwards
     steps            of a session at most
     empty_penalty    taken from the reward of a query that finds nothing
     td_steps         of n-step targets
@@ -71,11 +72,16 @@ class Training:
     hidden_gradient  what a step of g passes back
     temperature      of the choice by visits, while training
     allow_stop       an episode may stop before its last step
+    actors           processes that play; on Ray as many as told, else at most one a core
+    learner_cores, actor_cores   of each; a run in one process takes the more of both
+    initial_batch    observations that h is given together
+    recurrent_batch  sessions searched in lock-step at most
     """
 
     batch: int = 64
     optimiser: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = 1e-3
+    clone_rate: float = 1e-3
+    learning_rate: float = 3e-4
     weight_decay: float = 1e-5
     clip: float = 5.0
     unroll: int = 5
@@ -87,7 +93,6 @@ class Training:
     hidden_gradient: float = 0.5
     episodes: int = 16
     updates: int = 40
-    actors: int = 1
     steps: int = 20
     empty_penalty: float = 0.02
     replay: int = 4000
@@ -95,11 +100,14 @@ class Training:
     importance: float = 0.4
     reanalyse: float = 0.25
     advice: float = 0.5
-    advice_steps: int = 20_000
+    advice_steps: int = 2_000
     temperature: float = 1.0
     allow_stop: bool = False
-    initial_batch: int = 16
-    recurrent_batch: int = 16
+    actors: int = 1
+    learner_cores: int = 2
+    actor_cores: int = 2
+    initial_batch: int = 64
+    recurrent_batch: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +156,7 @@ class Config:
 
 
 # `tab:muzero_config`; what it leaves open is as the authors' code has it. The word table of BERT is too large to be
-# learned whole as an input of g, so actions are embedded where theirs are one-hot. The TPU cores of the table are
-# `actors`, `initial_batch` and `recurrent_batch` here.
+# learned whole as an input of g, so actions are embedded where theirs are one-hot.
 PAPER = Config(
     shape="paper",
     fields="any",
@@ -162,9 +169,10 @@ PAPER = Config(
     ),
     search=SearchSettings(simulations=100, children=100, discount=0.9, noise_alpha=0.15, noise_share=0.2),
     training=Training(
-        batch=16, optimiser="sgd", learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5, targets="monte-carlo",
-        value_weight=1.0, actors=500, steps=20, empty_penalty=1.0, replay=1000, priority=0.0, importance=0.0,
-        reanalyse=0.0, advice=0.5, advice_steps=1_000_000, allow_stop=True, initial_batch=4, recurrent_batch=32,
+        batch=16, optimiser="sgd", clone_rate=1e-4, learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5,
+        targets="monte-carlo", value_weight=1.0, steps=20, empty_penalty=1.0, replay=1000, priority=0.0,
+        importance=0.0, reanalyse=0.0, advice=0.5, advice_steps=1_000_000, allow_stop=True, actors=500,
+        learner_cores=1, actor_cores=7, initial_batch=4, recurrent_batch=32,
     ),
 )  # fmt: skip
 

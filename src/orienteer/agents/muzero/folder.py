@@ -27,6 +27,7 @@ from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.reader.folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, quantise
 
 SHIPPED = Path(__file__).parent / "weights"
+LARGEST = 30_000_000  # bytes of the folder that is shipped
 OWN = "muzero."  # how the names of g's and f's tensors begin
 
 

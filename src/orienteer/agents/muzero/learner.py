@@ -154,11 +154,11 @@ def _tensor(array: NDArray[np.generic]) -> Tensor:
 
 
 def make_optimiser(model: MuZeroModel, training: Training) -> torch.optim.Optimizer:
-    """Matrices decay, vectors do not."""
+    """Matrices decay, vectors do not. `share` is what a group takes of the learning rate."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": training.weight_decay},
-        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": training.weight_decay, "share": 1.0},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0, "share": 1.0},
     ]
     if training.optimiser == "sgd":
         return torch.optim.SGD(groups, lr=training.learning_rate, momentum=0.9)

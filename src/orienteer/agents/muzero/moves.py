@@ -165,25 +165,6 @@ def advance(state: Ints, session: int, action: int, node: int, tables: Tables, r
     return word
 
 
-@kernel
-def node_of(state: Ints, action: int, rules: int, rooms: Rooms) -> int:
-    """The trie node that a piece leads to from a state; -1 for a rule, or where there is no such piece."""
-    if action < rules:
-        return -1
-    trie = rooms.whole if state[CROSSED] else rooms.local
-    low = trie.first[state[NODE]]
-    high = low + trie.degree[state[NODE]]
-    piece = action - rules
-    while low < high:
-        middle = (low + high) // 2
-        if trie.piece[middle] < piece:
-            low = middle + 1
-        else:
-            high = middle
-    end = trie.first[state[NODE]] + trie.degree[state[NODE]]
-    return low if low < end and trie.piece[low] == piece else -1
-
-
 def most_actions(grammar: QueryGrammar, rooms: Rooms) -> int:
     """No state has more legal actions."""
     widest = max((int(trie.degree.max(initial=0)) for trie in (rooms.local, rooms.whole)), default=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,6 @@ class Grown:
     """A search of a turn, for whoever wants to see its tree; `place` is the child that was taken, -1 for none."""
 
     forest: Forest
-    world: LearnedWorld
     tree: int
     place: int
 
@@ -69,24 +68,26 @@ def plan_turns(
     along: Sequence[Sequence[int]] | None = None,
     grown: Sequence[list[Grown]] | None = None,
     threads: int = 1,
+    together: int = 128,
 ) -> list[Plan]:
-    """One refinement for every scene, all searched in lock-step; a stop where there is no word at all.
+    """One refinement for every scene, searched in lock-step; a stop where there is no word at all.
 
     draws   chance, one generator a scene: with noise at the root and a choice by visits; None: neither
     along   the actions to take whatever the search says, as when old turns are thought over again
     grown   a list for every scene, to which its searches are added, one a rule
-    threads that share the scenes among them; what is planned does not depend on how many
+    threads that share the scenes among them, at most `together` in one lock-step (with more, states no longer fit the
+            caches); what is planned depends on neither
     """
-    if threads > 1 and len(scenes) > 1:
-        bounds = [len(scenes) * part // threads for part in range(threads + 1)]
-        parts = [slice(*each) for each in pairwise(bounds) if each[0] < each[1]]
+    count = min(len(scenes), max(threads, -(-len(scenes) // together)))
+    if count > 1:
+        bounds = [len(scenes) * part // count for part in range(count + 1)]
 
         def some(part: slice) -> list[Plan]:
             own = [each[part] if each is not None else None for each in (draws, along, grown)]
-            return plan_turns(mind, scenes[part], settings, own[0], temperature, own[1], own[2])  # type: ignore[arg-type]
+            return plan_turns(mind, scenes[part], settings, own[0], temperature, own[1], own[2], together=together)  # type: ignore[arg-type]
 
-        with ThreadPoolExecutor(len(parts)) as workers:
-            return [plan for plans in workers.map(some, parts) for plan in plans]
+        with ThreadPoolExecutor(threads) as workers:
+            return [plan for plans in workers.map(some, starmap(slice, pairwise(bounds))) for plan in plans]
     plans = [Plan() for _ in scenes]
     now = list(scenes)
     going = list(range(len(scenes)))
@@ -111,7 +112,7 @@ def plan_turns(
         )
         for tree, i in enumerate(going if grown is not None else ()):
             assert grown is not None
-            grown[i].append(Grown(forest, world, tree, int(places[tree])))
+            grown[i].append(Grown(forest, tree, int(places[tree])))
         _move_on(mind, world, forest, places, [plans[i] for i in going], now, going)
         ended = {i for i in going if along and len(plans[i].actions) == len(along[i])}
         going = [i for i in going if not plans[i].done and i not in ended]

@@ -48,9 +48,13 @@ class Senses:
         return cls(looker, eyes, spelling, Memory(grammar, spelling), config, threads)
 
     def see(self, observations: Sequence[Observation]) -> list[tuple[Look, Sight]]:
-        looks = [self.looker(observation) for observation in observations]
         bits: NDArray[np.float32] = grammar_bits(GRAMMARS[self.config.grammar])
-        return list(zip(looks, self.eyes.see(looks, bits), strict=True))
+        seen: list[tuple[Look, Sight]] = []
+        size = self.config.training.initial_batch
+        for start in range(0, len(observations), size):
+            looks = [self.looker(observation) for observation in observations[start : start + size]]
+            seen += zip(looks, self.eyes.see(looks, bits), strict=True)
+        return seen
 
 
 @dataclass(slots=True)
@@ -95,8 +99,9 @@ def play_episodes(
             for (look, sight), trie, past, observation in zip(seen, tries, pasts, observations, strict=True)
         ]
         plans = plan_turns(
-            mind, scenes, config.search, [g.draw for g in going], config.training.temperature, threads=senses.threads
-        )
+            mind, scenes, config.search, [game.draw for game in going], config.training.temperature,
+            threads=senses.threads, together=config.training.recurrent_batch,
+        )  # fmt: skip
         actions = [plan.action(look.terms) for plan, (look, _) in zip(plans, seen, strict=True)]
         before = [game.session for game in going]
         for game, session in zip(going, environment.take(before, actions), strict=True):

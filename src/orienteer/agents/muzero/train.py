@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero import checkpoint
+from orienteer.agents.muzero.actors import Task
 from orienteer.agents.muzero.batch import Batcher, Start
 from orienteer.agents.muzero.config import Config, Training
 from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, QueryGrammar
@@ -36,17 +37,6 @@ from orienteer.cluster import MakeWork, run_chunks
 from orienteer.reader.errors import TrainingError
 
 BEST = "best"  # the folder, inside that of the run, of the weights that were judged best
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """An actor's chunk: the numbers of its episodes, [first, first + count)."""
-
-    number: int
-    first: int
-    count: int
-    seed: int
-    folder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +137,7 @@ class _Learner:
         self.optimiser = make_optimiser(self.model, config.training)
         if parts.h is not None:
             trained = [p for p in parts.h.parameters() if p.requires_grad]
-            self.optimiser.add_param_group({"params": trained, "lr": config.training.learning_rate / 20})
+            self.optimiser.add_param_group({"params": trained, "share": 0.05})
         discount = config.search.discount
         self.replay = Replay(config.training, discount)
         self.demonstrations = Replay(_unbounded(config), discount)
@@ -189,8 +179,8 @@ class _Learner:
         sums: Counter[str] = Counter()
         while self.place.cloned < self.options.clone_updates and not self._late():
             chance = np.random.default_rng([self.options.seed, 1, self.place.cloned])
-            found = self._learn(self.demonstrations, self.config.training.batch, chance)
-            sums.update(found)
+            starts = self._drawn(self.demonstrations, self.config.training.batch, chance)[1]
+            sums.update(self._learn(starts, self.config.training.clone_rate)[0])
             self.place.cloned += 1
             if self.place.cloned % 50 == 0 or self.place.cloned == self.options.clone_updates:
                 values = {name: value / 50 for name, value in sums.items()}
@@ -202,10 +192,13 @@ class _Learner:
             self._save()
 
     def _play(self, results: Iterator[tuple[int, list[Episode]]], tasks: Sequence[Task]) -> None:
+        began = time.monotonic()
         for number, episodes in results:
             task = tasks[number]
+            played = time.monotonic()
             self.replay.add(episodes)
             values = self._learn_from(episodes)
+            values |= {"seconds playing": played - began, "seconds learning": time.monotonic() - played}
             self.place.done.append(task.number)
             why = self.watch.see(values.get("entropy", 1.0), values["reward"])
             self.place.watch = self.watch.as_dict()
@@ -221,6 +214,7 @@ class _Learner:
             self._save_now_and_then(bool(judged) or bool(self.place.stopped))
             if self.place.stopped or self._late():
                 break
+            began = time.monotonic()
 
     def _learn_from(self, episodes: Sequence[Episode]) -> dict[str, float]:
         """The updates that one chunk brings, and what to log of it."""
@@ -230,14 +224,21 @@ class _Learner:
         for _ in range(updates):
             chance = np.random.default_rng([self.options.seed, 2, self.place.update])
             shown = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
+            places, starts = self._drawn(self.replay, training.batch - shown, chance)
             if shown:
-                self._learn(self.demonstrations, shown, chance)
-            sums.update(self._learn(self.replay, training.batch - shown, chance))
+                others = self._drawn(self.demonstrations, shown, chance)[1]
+                starts += [replace(start, worth=False) for start in others]
+            found, errors = self._learn(starts, training.learning_rate)
+            self.replay.surprise(places, errors[: len(places)])
+            sums.update(found)
             self.place.update += 1
         self._rethink()
         return {**{name: value / max(1, updates) for name, value in sums.items()}, **summary(episodes)}
 
-    def _learn(self, memory: Replay, count: int, chance: np.random.Generator) -> dict[str, float]:
+    def _drawn(
+        self, memory: Replay, count: int, chance: np.random.Generator
+    ) -> tuple[Sequence[tuple[int, int]], list[Start]]:
+        """So many turns of a memory, by their places in it and as starts."""
         drawn = memory.draw(count, chance)
         starts = []
         for (owner, turn), weight in zip(drawn.places, drawn.weights, strict=True):
@@ -245,6 +246,12 @@ class _Learner:
             rules = int(path.starts[turn + 1] - path.starts[turn])
             skip = int(chance.integers(rules)) if rules > self.config.training.unroll else 0
             starts.append(Start(memory.episodes[owner], path, turn, skip, float(weight)))
+        return drawn.places, starts
+
+    def _learn(self, starts: Sequence[Start], rate: float) -> tuple[Mapping[str, float], NDArray[np.float64]]:
+        """One update; the losses, and how far each first value was off."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group["share"]
         see = self.parts.h if self.parts.h is not None else remembered
         found = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, see)
         self.optimiser.zero_grad()
@@ -253,8 +260,7 @@ class _Learner:
         if self.config.training.clip:
             torch.nn.utils.clip_grad_norm_(parameters, self.config.training.clip)
         self.optimiser.step()
-        memory.surprise(drawn.places, found.errors)
-        return dict(found.parts)
+        return found.parts, found.errors
 
     def _rethink(self) -> None:
         """Some old turns are searched again with the newest weights."""
@@ -351,7 +357,10 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
 def _named(name: str) -> str:
     if name in ("policy", "value", "reward_loss", "total"):
         return f"loss/{name}"
-    return f"actions/{name.removeprefix('operator ')}" if name.startswith("operator ") else f"play/{name}"
+    for kind, group in (("operator ", "actions"), ("seconds ", "seconds")):
+        if name.startswith(kind):
+            return f"{group}/{name.removeprefix(kind)}"
+    return f"play/{name}"
 
 
 def _unbounded(config: Config) -> Training:
