@@ -55,7 +55,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(base: Path, out: Path, **settings: object) -> TrainConfig:
-    stream = StreamConfig(batch=8, pool=32, max_pieces=48, short_pieces=32)
+    stream = StreamConfig(batch=8, pool=32, max_pieces=48)
     defaults = {"steps": 6, "part": 3, "learning_rate": 1e-3, "stream": stream}
     return TrainConfig(base=str(base), out=out, **{**defaults, **settings})  # type: ignore[arg-type]
 

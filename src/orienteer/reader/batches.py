@@ -32,8 +32,6 @@ class StreamConfig:
     batch: int = 16
     pool: int = 512  # sequences sorted by length together
     max_pieces: int = 192
-    short_pieces: int = 112  # of the windows of `short` of the pools: an answer's neighbourhood teaches most of it
-    short: float = 0.75
     blank_titles: float = 0.5  # of positives and negatives alike
     shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh as their part of the rows
     seed: int = 0
@@ -57,8 +55,7 @@ def batches(rows: Sequence[TrainingRow], tokenizer: Tokenizer, config: StreamCon
         pool: list[_Draw] = []
         while len(pool) < config.pool:
             pool += next(draws)
-        size = config.short_pieces if generator.random() < config.short else config.max_pieces
-        groups = groups_of(_encode(pool, tokenizer, size, generator))
+        groups = groups_of(_encode(pool, tokenizer, config.max_pieces, generator))
         groups.sort(key=lambda group: max(len(example.window.ids) for example in group))
         cut = list(cut_whole(groups, config.batch))
         generator.shuffle(cut)
