@@ -13,6 +13,7 @@ LUCENE_JAR  ?= $(ORIENTEER_LUCENE_JAR)
 
 BIN     := .venv/bin
 BASE    := .venv/.base-installed
+DEV     := .venv/.dev-installed
 EXTRAS  := .venv/.extras-installed
 LUCENE  := $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
 DEBIANS := .cache/lucene
@@ -21,7 +22,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c c
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(BASE)  ## .venv with orienteer and the tools for work on it
+install: $(DEV)  ## .venv with orienteer and the tools for work on it
 
 # Q reaches the command through the environment, as it is: a question may have quotes of its own.
 demo: export ORIENTEER_Q := $(value Q)
@@ -31,14 +32,14 @@ demo: $(BASE)  ## an agent asks the bundled corpus (Q='…' for your own questio
 serve: $(BASE)  ## the workbench, in your browser
 	$(BIN)/orienteer serve --open
 
-test: $(BASE)  ## the tests that take a minute or so
+test: $(DEV)  ## the tests that take a minute or so
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
 
 test-all: $(EXTRAS) $(if $(LUCENE_JAR),,$(DEBIANS))  ## all tests, with Lucene (LUCENE_JAR=…, or Debian's), Ray, tantivy
 	jars='$(LUCENE_JAR)'; ORIENTEER_LUCENE_JAR="$${jars:-$$(cat $(DEBIANS)/jars 2>/dev/null)}" \
 	    $(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
 
-test-page: $(BASE)  ## the page in Chromium, strange requests, the adapters
+test-page: $(DEV)  ## the page in Chromium, strange requests, the adapters
 	$(PIP) -e '.[dev,page,langchain,llama-index,pyterrier]'
 	$(BIN)/python -m pytest tests/serve $(PYTEST_ARGS)
 
@@ -54,7 +55,7 @@ bench: $(EXTRAS) $(INDEX)  ## speed beside Lucene (LUCENE_JAR=…) and tantivy
 	$(BIN)/orienteer bench search --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)
 	$(BIN)/orienteer bench index $(PASSAGES) $(LUCENE)
 
-lint: $(BASE)  ## ruff and mypy
+lint: $(DEV)  ## ruff and mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -72,8 +73,12 @@ $(BASE): pyproject.toml constraints.txt
 	    fi; \
 	done; \
 	echo "make: found no Python 3.11 or later among: $(PYTHON); name one: make PYTHON=/path/to/python3" >&2; exit 1
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[serve]'
 	$(BIN)/orienteer warmup
+	@touch $@
+
+$(DEV): $(BASE)
+	$(PIP) -e '.[dev]'
 	@touch $@
 
 $(EXTRAS): $(BASE)
