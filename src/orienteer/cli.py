@@ -34,7 +34,7 @@ bench = typer.Typer(help="Measure Orienteer beside its peers.", no_args_is_help=
 @app.command(rich_help_panel="Use")
 def demo(
     question: Annotated[
-        str, typer.Argument(help="a question in plain words; none: one of ours, then all of them")
+        str, typer.Argument(help="a question in plain words; none: one of ours, then all set aside")
     ] = "",
 ) -> None:
     """Let an agent ask a small bundled corpus."""

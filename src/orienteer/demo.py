@@ -1,4 +1,4 @@
-"""The demo: an agent asks the bundled corpus. One session to look at, then all questions, in one line.
+"""The demo: an agent asks the bundled corpus. One session to look at, then all questions set aside, in one line.
 
 The session shown is chosen by rule: the first of the training questions whose own five passages do not hold the
 answer, while the first passage in the end gives it. Where no reader is shipped, a tour of the operators instead.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from orienteer.session import Environment, Seconds, Seen, Session
 
 AGENT = "prf-answer"
-STEPS = 5  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute or two
+STEPS = 5  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute
 _TOGETHER = 16  # sessions in lock-step; the one to show is found in the first batches
 
 TOUR = "which pupil suggested the name of the very first martian rover"
@@ -38,7 +38,7 @@ REFINEMENTS = (
 
 
 def run_demo(out: Console, question: str = "") -> None:
-    """Ask the bundled corpus: the given question, or one in which a refinement helped and then all of them."""
+    """Ask the bundled corpus: the given question, or one in which a refinement helped, then those set aside."""
     from orienteer.reader import TrainedReader
     from orienteer.reader.errors import ModelMissingError
 
@@ -64,22 +64,20 @@ def play_demo(out: Console, engine: Engine, reader: Reader, asked: Sequence[Ques
         for [session] in play(environment, entry.agent, asked, together=1):
             _show_session(out, environment, session, environment.seconds)
         return
-    training = bundled_questions("train")
-    questions = [*training, *bundled_questions("test")]
-    sessions: list[Session] = []
-    shown = False
+    sought: list[Session] = []
+    for batch in play(environment, entry.agent, bundled_questions("train"), together=_TOGETHER):
+        sought += batch
+        if first_helped(batch):
+            break
+    helped = first_helped(sought) or max(sought, key=lambda each: each.reward or 0.0)
+    _show_session(out, environment, helped)
+    questions = bundled_questions("test")
     batches = play(environment, entry.agent, questions, together=_TOGETHER)
-    for batch in _with_progress(out, batches, len(questions)):
-        sessions += batch
-        if not shown and (helped := first_helped(sessions[: len(training)])):
-            _show_session(out, environment, helped)
-            shown = True
-    if not shown:
-        _show_session(out, environment, max(sessions[: len(training)], key=lambda each: each.reward or 0.0))
+    sessions = [session for batch in _with_progress(out, batches, len(questions)) for session in batch]
     first, last = (Outcome.mean(each) for each in zip(*map(outcomes, sessions), strict=True))
     out.print()
     out.print(
-        f"[bold]All {len(sessions):,} bundled questions[/], bm25+ps → {AGENT} ({STEPS} refinements): "
+        f"[bold]All {len(sessions):,} questions set aside[/], bm25+ps → {AGENT} ({STEPS} refinements): "
         f"right answer first [bold]{first.exact:.1%} → {last.exact:.1%}[/], "
         f"answer in the best five {first.found:.1%} → {last.found:.1%}, "
         f"score {first.score:.3f} → {last.score:.3f}; "
