@@ -32,7 +32,7 @@ demo: $(BASE)  ## an agent asks the bundled corpus (Q='…' for your own questio
 serve: $(BASE)  ## the workbench, in your browser
 	$(BIN)/orienteer serve --open
 
-test: $(DEV)  ## the tests that take a minute or so
+test: $(DEV)  ## the tests, some eight minutes
 	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
 
 test-all: $(EXTRAS) $(if $(LUCENE_JAR),,$(DEBIANS))  ## all tests, with Lucene (LUCENE_JAR=…, or Debian's), Ray, tantivy

@@ -51,7 +51,7 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, tantivy: bool, li
     rng = random.Random(SEED)
     asked = [question.question for question, _ in zip(read_questions(questions), range(limit), strict=False)]
     states = [
-        state for text in track(asked, "states", console=err, transient=True) for state in _states(engine, text, rng)
+        state for text in track(asked, "states", console=err, transient=True) for state in states_of(engine, text, rng)
     ]
     if not states:
         raise OrienteerError(f"no question of {questions} finds a passage in {index}; nothing to measure")
@@ -87,23 +87,23 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, tantivy: bool, li
         _print(report)
 
 
-def _states(engine: EmbeddedEngine, text: str, rng: random.Random) -> list[State]:
+def states_of(engine: EmbeddedEngine, text: str, rng: random.Random) -> list[State]:
     query = Query(text)
     states = []
     for depth in DEPTHS:
-        while len(query.refinements) < depth and (candidates := _candidates(engine, query)):
+        while len(query.refinements) < depth and (candidates := candidates_of(engine, query)):
             refined = query.refine(rng.choice(candidates))
             if len(engine.search(refined, K)):
                 query = refined
         terms = [engine.index.term(rng.randrange(engine.index.terms)) for _ in range(TERMS)]
-        for kind, found in (("idf", _candidates(engine, query)), ("random", _all_operators(terms))):
+        for kind, found in (("idf", candidates_of(engine, query)), ("random", _all_operators(terms))):
             if found:
                 sample = rng.sample(range(len(found)), min(SAMPLE if kind == "idf" else 2, len(found)))
                 states.append(State(query, kind, found, sample))
     return states
 
 
-def _candidates(engine: EmbeddedEngine, query: Query) -> list[Refinement]:
+def candidates_of(engine: EmbeddedEngine, query: Query) -> list[Refinement]:
     passages = engine.passages([hit.id for hit in engine.search(query, K)])
     terms = {term for passage in passages for term in engine.analyze(passage.contents)}
     return _all_operators(sorted(terms, key=lambda term: (-engine.idf("contents", term), term))[:TERMS])

@@ -35,7 +35,7 @@ from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
 from orienteer.reader.ranking import bm25_passages
 from orienteer.rocchio import Plan, rocchio_sessions, variants_of
-from refinements import _candidates, _states
+from refinements import candidates_of, states_of
 from scale_model import tables
 
 K = 5
@@ -225,7 +225,7 @@ def _some_states(engine: EmbeddedEngine, asked: Sequence[Question]) -> list[tupl
     return [
         (state.query, state.candidates)
         for question in asked
-        for state in _states(engine, question.question, rng)
+        for state in states_of(engine, question.question, rng)
         if state.kind == "idf"
     ]
 
@@ -334,7 +334,7 @@ class Stint:
             elif kind == "refine":
                 for question in asked:
                     query = Query(question.question)
-                    engine.refine(query, _candidates(engine, query), K)
+                    engine.refine(query, candidates_of(engine, query), K)
             elif kind == "read":
                 reader.read_many(bm25_passages(engine, asked, K))
             else:

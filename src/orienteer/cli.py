@@ -16,10 +16,9 @@ from orienteer.commands.evaluating import evaluate
 from orienteer.commands.indexing import index, search
 from orienteer.commands.muzero import train_muzero
 from orienteer.commands.pointer import train_pointer
-from orienteer.commands.reader import bench_reader, read, train_reader
+from orienteer.commands.reader import read, train_reader
 from orienteer.commands.remote import doctor
 from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
-from orienteer.commands.scaling import bench_scale
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
 from orienteer.commands.t5 import train_answerer, train_t5
@@ -65,7 +64,8 @@ ROOMS: dict[str, tuple[Command, ...]] = {
 MODELS: tuple[Command, ...] = (train_reader, train_pointer, train_t5, train_answerer, train_muzero)
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
-    benching.bench_faults, benching.bench_fuzz, bench_reader, benching.bench_sessions, benching.bench_mcts, bench_scale,
+    benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions, benching.bench_mcts,
+    benching.bench_scale,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():

@@ -16,7 +16,6 @@ from orienteer.errors import OrienteerError
 app = typer.Typer()
 app.command()(commands.read)
 app.command("train-reader")(commands.train_reader)
-app.command("bench-reader")(commands.bench_reader)
 
 PASSAGES = [
     Passage("1", "Paris", "Paris is the capital of France. It lies on the Seine."),
@@ -61,3 +60,11 @@ def test_read_without_hits_says_so(index: Path, tiny_folder: Path):
 def test_a_missing_reader_is_one_clear_error(index: Path, tmp_path: Path):
     with pytest.raises(OrienteerError, match="no reader there"):
         run("read", "capital", "--index", index, "--reader", tmp_path / "nowhere")
+
+
+def test_a_part_that_the_benchmark_does_not_have_is_named_before_anything_is_read(tmp_path: Path):
+    from orienteer.cli import app as whole
+
+    with pytest.raises(OrienteerError, match="--parts god: expected some of gold,speed,rank,float32"):
+        CliRunner().invoke(whole, ["bench", "reader", "--index", str(tmp_path), "--parts", "gold,god"],
+                           catch_exceptions=False)  # fmt: skip

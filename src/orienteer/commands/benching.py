@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from orienteer.commands.terminal import benchmark
+from orienteer.errors import OrienteerError
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Questions = Annotated[Path, typer.Option(help="file of questions")]
+Reader = Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")]
 LuceneJar = Annotated[Path | None, typer.Option(help="jar with Lucene's classes: measure Lucene too")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
@@ -77,6 +79,30 @@ def bench_fuzz(
         raise typer.Exit(1)
 
 
+def bench_reader(
+    index: Index,
+    data: Annotated[Path, typer.Option(help="folder with questions/{squad-dev,dev,dev-who}.jsonl.xz")] = Path(
+        "../shared/data"
+    ),
+    reader: Reader = None,
+    float32: Annotated[Path | None, typer.Option(help="folder of the float32 weights, to compare int8 with")] = None,
+    sample: Annotated[int, typer.Option(help="questions of each set; 0: all", min=0)] = 0,
+    deep: Annotated[int, typer.Option(help="questions whose BM25 top 100 is read", min=0)] = 0,
+    titles: Annotated[int, typer.Option(help="questions read again without titles", min=0)] = 100,
+    cache: Annotated[Path | None, typer.Option(help="file of readings: a killed run goes on where it was")] = None,
+    threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
+    parts: Annotated[str, typer.Option(help="what to measure, with commas between")] = "gold,speed,rank,float32",
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the figures, as JSON")] = None,
+) -> None:
+    """A reader's answers, ranks and probabilities, what int8 costs and gains, speed beside torch; a line of JSON each.
+
+    orienteer bench reader --index my-index --sample 100
+    """
+    benchmark("reader").run(
+        index, data, reader, float32, sample, deep, titles, cache, threads, parts.split(","), out_file
+    )  # fmt: skip
+
+
 def bench_mcts(
     index: Annotated[Path | None, typer.Option(help="an index whose words plans think of; none: wordpieces")] = None,
     base: Annotated[str, typer.Option(help="folder of a reader or BERT, for its tokenizer")] = "shipped",
@@ -91,7 +117,7 @@ def bench_mcts(
 def bench_sessions(
     index: Index,
     questions: Annotated[Path, typer.Option(help="file of questions with answers")],
-    reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
+    reader: Reader = None,
     limit: Annotated[int, typer.Option(help="questions, pruned and exhaustive", min=1)] = 60,
     naive: Annotated[int, typer.Option(help="questions that are also searched the naive way; 0: none", min=0)] = 5,
     grammar: Annotated[str, typer.Option(help="grammar of the sessions")] = "G4",
@@ -102,3 +128,47 @@ def bench_sessions(
     orienteer bench sessions --index my-index --questions dev.jsonl.xz
     """
     benchmark("sessions").run(index, questions, reader, limit, naive, grammar, as_json)
+
+
+def bench_scale(
+    passages: Annotated[
+        list[Path] | None, typer.Argument(help="files of passages, parts of one size", show_default=False)
+    ] = None,
+    questions: Annotated[Path | None, typer.Option(help="file of questions with answers", show_default=False)] = None,
+    *,
+    work: Annotated[Path, typer.Option("--out", help="folder for indexes and scale.json; built ones are kept")],
+    sizes: Annotated[str, typer.Option(help="files in each index")] = "1,2,4,8",
+    workers: Annotated[str, typer.Option(help="worker processes to try")] = "1,2,4",
+    reader: Reader = None,
+    search: Annotated[int, typer.Option(help="questions to search", min=24)] = 1000,
+    refine: Annotated[int, typer.Option(help="questions to refine", min=1)] = 40,
+    read: Annotated[int, typer.Option(help="questions whose passages are read", min=1)] = 20,
+    rocchio: Annotated[int, typer.Option(help="questions to search Rocchio sessions for", min=1)] = 8,
+    table: Annotated[bool, typer.Option("--table", help="print what is in --out already, measure nothing")] = False,
+    as_json: Json = False,
+) -> None:
+    """Cost of index, search, refine, reading and Rocchio by the number of passages and of workers.
+
+    Some ten minutes on two quiet processors. Tables are in Markdown; docs/scale.md has them.
+
+    orienteer bench scale passages-*.jsonl.xz --questions dev.jsonl.xz --out scale
+    """
+    scale = benchmark("scale")
+    if table:
+        scale.show(work, as_json)
+        return
+    if not passages or questions is None:
+        raise OrienteerError("nothing to measure with; name files of passages and --questions, or see --table")
+    counts = {name: _numbers(name, text) for name, text in (("--sizes", sizes), ("--workers", workers))}
+    load = scale.Load(search, refine, read, rocchio)
+    scale.run(passages, questions, work, counts["--sizes"], counts["--workers"], load, reader, as_json)
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise OrienteerError(f"{option} {text!r}; expected numbers of 1 or more with commas between, such as 1,2,4")
+    return numbers

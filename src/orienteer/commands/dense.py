@@ -10,15 +10,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from orienteer.commands.terminal import err, out
 
 if TYPE_CHECKING:
     from orienteer.dense import Crew
     from orienteer.dense import Progress as Done
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 _SAY_EVERY = 60  # seconds
 

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from orienteer.commands.terminal import err, out
 
 if TYPE_CHECKING:
     from orienteer.evaluation import Crew
     from orienteer.evaluation.progress import Progress as Done
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 
 def evaluate(

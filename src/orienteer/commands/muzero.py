@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from orienteer.commands.terminal import out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from orienteer.agents.muzero.config import Training
     from orienteer.agents.muzero.train import Judge, Progress
     from orienteer.agents.muzero.turns import Episode
-
-out = Console(highlight=False)
 
 
 def train_muzero(

@@ -1,4 +1,4 @@
-"""`read`, `train reader`, `bench reader`: the reader on the command line."""
+"""`read`, `train reader`: the reader on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from orienteer.reader.snippets import snippet
 
 if TYPE_CHECKING:
     from orienteer.data import Passage, Question
-    from orienteer.engine.protocol import Engine
     from orienteer.reader.protocol import Reading
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
@@ -146,43 +145,6 @@ def train_reader(
     fitted = finish(out_dir, out_dir / "int8", engine, fitting, threads)
     a, b = fitted
     out.print(f"{out_dir / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
-
-
-def bench_reader(
-    index: Index,
-    questions: Annotated[Path, typer.Option(help="questions with answers and gold passages")],
-    reader: Folder = None,
-    depth: Annotated[int, typer.Option(help="BM25 passages read for each question")] = 20,
-    sample: Annotated[int, typer.Option(help="questions used, 0: all")] = 0,
-    threads: Threads = 1,
-    speed_only: Annotated[bool, typer.Option("--speed-only", help="speed beside torch, no measures")] = False,
-    as_json: Json = False,
-) -> None:
-    """Measure a reader: answers from gold passages, ranks, probabilities, speed beside torch.
-
-    orienteer bench reader --index my-index --questions dev.jsonl.xz
-    """
-    from orienteer.engine.opening import open_engine
-    from orienteer.reader.bench import bench_speed
-    from orienteer.reader.judging import judge
-    from orienteer.reader.ranking import bm25_passages
-    from orienteer.reader.runtime import TrainedReader
-
-    engine: Engine = open_engine(index)
-    asked = _questions([questions])
-    asked = asked[:sample] if sample else asked
-    result: dict[str, object] = {}
-    if not speed_only:
-        result.update(judge(TrainedReader.from_pretrained(reader, threads=threads), engine, asked, depth))
-    result["speed"] = bench_speed(bm25_passages(engine, asked[:40], 10), reader, threads)
-    if as_json:
-        return print(json.dumps(result, indent=1))
-    for name, measures in result.items():
-        table = Table(title=name, show_edge=False, pad_edge=False)
-        for row in measures.items() if isinstance(measures, dict) else []:
-            table.add_row(str(row[0]), json.dumps(row[1]))
-        out.print(table)
-    return None
 
 
 def _questions(paths: list[Path]) -> list[Question]:

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from orienteer.commands.terminal import err, out
 from orienteer.errors import DuplicateIdError
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 _MARKS = {"good": "[green]✓[/]", "fair": "[yellow]![/]", "bad": "[red]✗[/]"}
 

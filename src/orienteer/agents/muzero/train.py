@@ -343,13 +343,7 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
     }
     operators = Counter(int(turn.states[-1][OPERATOR]) for turn in turns)
     for number, operator in enumerate(OPERATORS):
-        name = (
-            "plain"
-            if operator.op == "or"
-            else f"{operator.op}{operator.weight:g}"
-            if operator.op == "^"
-            else operator.op
-        )
+        name = {"or": "plain", "^": f"^{operator.weight:g}"}.get(operator.op, operator.op)
         found[f"operator {name}"] = operators[number] / steps
     return found
 
