@@ -14,10 +14,10 @@ pytest.importorskip("transformers", reason="training needs the extra [train]")
 pytest.importorskip("tensorboard", reason="training needs the extra [train]")
 
 from lexical_reader import LexicalReader  # noqa: E402
-from small_world import PASSAGES, QUESTIONS  # noqa: E402
+from small_world import QUESTIONS  # noqa: E402
+from taught_world import taught_world  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
 from test_episodes import mind_of, world_of  # noqa: E402
-from tiny import save_tiny  # noqa: E402
 from tiny_muzero import CONFIG, save_muzero  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
@@ -31,13 +31,10 @@ from orienteer.agents.muzero.sight import Eyes  # noqa: E402
 from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
 from orienteer.agents.pointer.slots import grammar_bits  # noqa: E402
 from orienteer.cli import app  # noqa: E402
-from orienteer.engine import EmbeddedEngine, build_index, open_index  # noqa: E402
+from orienteer.engine import EmbeddedEngine, open_index  # noqa: E402
 from orienteer.query import G4  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
-from orienteer.rocchio import Header, Plan, rocchio_sessions, variants_of  # noqa: E402
-from orienteer.rocchio.output import header_line, session_line  # noqa: E402
 from orienteer.session import Environment, Settings, run_sessions  # noqa: E402
-from orienteer.session.record import fingerprint  # noqa: E402
 
 
 @pytest.mark.parametrize("layers", [False, True])
@@ -84,21 +81,11 @@ def test_h_is_trained_with_everything_else(embedded: EmbeddedEngine, tmp_path: P
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """An index, a tiny reader, Rocchio's sessions with both."""
-    build_index(PASSAGES, tmp_path / "index")
-    engine = open_index(tmp_path / "index", threads=1)
-    reader = TrainedReader.from_pretrained(save_tiny(tmp_path / "reader"), threads=1)
-    plan = Plan(settings=Settings(steps=3, snippet=30))
-    found = rocchio_sessions(engine, reader, QUESTIONS, variants_of("G4"), plan)
-    header = Header(plan, fingerprint(engine), fingerprint(reader))
-    lines = [header_line(header), *(session_line(session) for own in found for session in own)]
-    (tmp_path / "sessions.jsonl").write_bytes(b"".join(lines))
-    rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in QUESTIONS]
-    rows.append({"id": "unsearched", "question": "who has no session", "answers": ["nobody"]})
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return {
-        "index": tmp_path / "index", "reader": tmp_path / "reader", "sessions": tmp_path / "sessions.jsonl",
-        "questions": tmp_path / "questions.jsonl", "base": save_muzero(tmp_path / "base"),
-    }  # fmt: skip
+    taught = taught_world(tmp_path, "G4")
+    unsearched = {"id": "unsearched", "question": "who has no session", "answers": ["nobody"]}
+    with taught["questions"].open("a") as questions:
+        questions.write(json.dumps(unsearched) + "\n")
+    return {**taught, "base": save_muzero(tmp_path / "base")}
 
 
 def test_an_agent_is_trained_from_the_command_line_and_plays(

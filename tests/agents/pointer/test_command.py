@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from small_world import PASSAGES, QUESTIONS
-from typer.testing import CliRunner
+from small_world import QUESTIONS
+from taught_world import run, taught_world
 
 from orienteer.agents import make_agent
 from orienteer.agents.pointer.folder import load_folder
-from orienteer.cli import app
-from orienteer.engine import build_index, open_index
+from orienteer.engine import open_index
 from orienteer.reader import TrainedReader
-from orienteer.rocchio import Header, Plan, rocchio_sessions, variants_of
-from orienteer.rocchio.output import header_line, session_line
 from orienteer.session import Environment, Settings, run_sessions
-from orienteer.session.record import fingerprint
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if result.exception is not None:
-        raise result.exception
-    return result.output
 
 
 @pytest.fixture
@@ -32,25 +20,14 @@ def world(tmp_path: Path) -> dict[str, Path]:
     """An index, a tiny reader, Rocchio's sessions with both, and a tiny BERT to start from."""
     pytest.importorskip("torch", reason="training needs the extra [train]")
     transformers = pytest.importorskip("transformers", reason="training needs the extra [train]")
-    from tiny import save_tiny
     from tiny_pointer import CONFIG, pointer_tokenizer
 
-    build_index(PASSAGES, tmp_path / "index")
-    engine = open_index(tmp_path / "index", threads=1)
-    reader = TrainedReader.from_pretrained(save_tiny(tmp_path / "reader"), threads=1)
-    plan = Plan(settings=Settings(steps=3, snippet=30))
-    found = rocchio_sessions(engine, reader, QUESTIONS, variants_of("G1,G4"), plan)
-    header = Header(plan, fingerprint(engine), fingerprint(reader))
-    lines = [header_line(header), *(session_line(session) for own in found for session in own)]
-    (tmp_path / "sessions.jsonl").write_bytes(b"".join(lines))
-    rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in QUESTIONS]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    taught = taught_world(tmp_path)
     tokenizer = pointer_tokenizer()
     settings = {**CONFIG, "type_vocab_size": 2, "vocab_size": tokenizer.get_vocab_size()}
     transformers.BertModel(transformers.BertConfig(**settings)).save_pretrained(tmp_path / "base")
     tokenizer.save(str(tmp_path / "base" / "tokenizer.json"))
-    names = {"index": "index", "reader": "reader", "sessions": "sessions.jsonl", "base": "base"}
-    return {**{key: tmp_path / name for key, name in names.items()}, "questions": tmp_path / "questions.jsonl"}
+    return {**taught, "base": tmp_path / "base"}
 
 
 def test_an_agent_is_trained_from_sessions_labelled_again_and_plays(world: dict[str, Path], tmp_path: Path) -> None:
