@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import track
 
-from orienteer.commands.terminal import out
+from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.agents.pointer.examples import Example
+    from orienteer.agents.pointer.preview_train import Lesson
     from orienteer.agents.pointer.train import Progress, TrainConfig
     from orienteer.data import Question
     from orienteer.engine.protocol import Engine
@@ -49,6 +51,9 @@ def train_pointer(
     dagger: Annotated[int, typer.Option(help="rounds in which Rocchio labels states that the agent reaches")] = 0,
     dagger_questions: Annotated[int, typer.Option(help="questions that the agent plays a round", min=1)] = 500,
     dagger_minutes: Annotated[float, typer.Option(help="of training a round")] = 20.0,
+    look: Annotated[
+        int, typer.Option(help="likeliest refinements tried on the engine before one is taken; 0: none", min=0)
+    ] = 48,
     stop: Annotated[float, typer.Option(help="probability of stopping at which the agent stops, where it may")] = 0.5,
     seed: int = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
@@ -102,6 +107,9 @@ def train_pointer(
         )  # fmt: skip
         train(examples, config, judge, _show)
     to_int8(config.out, out_dir / "int8", Decoding(stop=stop))
+    if look:
+        weights, measures = _learn_to_look(out_dir / "int8", world, sessions, questions_of(questions), look, seed)
+        to_int8(config.out, out_dir / "int8", Decoding(stop=stop, look=look), weights, look=measures)
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
 
 
@@ -109,7 +117,7 @@ class World:
     """The index and the reader, opened when they are first needed."""
 
     def __init__(self, index: Path, reader: Path | None, cache: Path | None, threads: int) -> None:
-        self._index, self._reader, self._cache, self._threads = index, reader, cache, threads
+        self._index, self._reader, self._cache, self.threads = index, reader, cache, threads
         self._opened: tuple[Engine, Reader] | None = None
 
     def open(self) -> tuple[Engine, Reader]:
@@ -117,8 +125,8 @@ class World:
         from orienteer.reader import CachedReader, TrainedReader
 
         if self._opened is None:
-            trained = TrainedReader.from_pretrained(self._reader, threads=self._threads)
-            self._opened = open_engine(self._index, threads=self._threads), CachedReader(trained, disk=self._cache)
+            trained = TrainedReader.from_pretrained(self._reader, threads=self.threads)
+            self._opened = open_engine(self._index, threads=self.threads), CachedReader(trained, disk=self._cache)
         return self._opened
 
 
@@ -147,6 +155,36 @@ def _dagger_round(
     tokenizer = load_tokenizer(config.base)
     examples.build(folder, batches, lambda: Viewer(tokenizer, engine, layout.max_pieces))
     return list(examples.read(folder))
+
+
+def _learn_to_look(
+    folder: Path, world: World, files: Sequence[Path], questions: Sequence[Question], look: int, seed: int
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Weights of the second opinion, from the sessions that the pointer itself learned from."""
+    from orienteer.agents.pointer.labels import TOGETHER, by_id, moments
+    from orienteer.agents.pointer.preview_train import LEAST_QUESTIONS, LookConfig, lessons, train_preview
+    from orienteer.agents.pointer.runtime import PointerAgent
+    from orienteer.rocchio.output import read_sessions
+
+    engine, reader = world.open()
+    agent = PointerAgent.from_pretrained(folder, engine, threads=world.threads)
+    taught: list[Lesson] = []
+    for file in files:
+        header, every = read_sessions(file)
+        own = [session for session in every if session.variant.grammar == agent.grammar]
+        found = moments(header, own, by_id(questions), engine, reader, snippet=agent.layout.snippet)
+        batches = -(-len(own) // TOGETHER)
+        for batch in track(found, f"looking, {file.name}", batches, console=err, disable=not err.is_terminal):
+            taught += lessons(agent, batch, look)
+    if len({lesson.question_id for lesson in taught}) < LEAST_QUESTIONS:
+        out.print(f"only {len(taught)} moments to learn looking from; it passes over what finds nothing new, no more")
+        return {}, {}
+    model, measures = train_preview(taught, LookConfig(look, seed=seed))
+    out.print(
+        f"{len(taught):,} moments: the first choice brings {measures['share']:.1%} of the gain within sight, "
+        f"{measures['share before']:.1%} without a look"
+    )
+    return model.tensors(), measures
 
 
 def questions_of(paths: Sequence[Path]) -> list[Question]:

@@ -48,6 +48,7 @@ class Observation:
     idf       of every index term that appears, also of those that are not offered
     used      terms used before in the session, with any operator, as index terms
     seed      for this step's random draws, if the agent makes any
+    seen      ids of every passage read so far
     """
 
     question: str
@@ -61,6 +62,7 @@ class Observation:
     steps_left: int
     may_stop: bool
     seed: int
+    seen: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         """The observation as lines of plain text."""
@@ -130,6 +132,7 @@ def observe(session: Session, settings: Settings, lexicon: Lexicon) -> Observati
         steps_left=max(0, settings.steps - step),
         may_stop=settings.allow_stop,
         seed=_seed(settings.seed, session, step),
+        seen=frozenset(whole),
     )
 
 

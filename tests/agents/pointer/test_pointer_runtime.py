@@ -17,15 +17,17 @@ from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 from tiny_pointer import observation, observations, save_pointer
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
-from orienteer.agents.pointer.decoding import Choices, Decoding, choices, look_ahead
+from orienteer.agents.pointer.decoding import Choices, Decoding, choices
 from orienteer.agents.pointer.folder import Layout, load_folder
 from orienteer.agents.pointer.head import Scores, pool
+from orienteer.agents.pointer.preview import HIT_FEATURES
 from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.pointer.slots import SLOTS
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Operator, Query, Refinement
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.session import Agent, Environment, ObservedPassage, Settings, Stop, run_sessions
+from orienteer.session import Agent, Environment, Observation, ObservedPassage, Settings, Stop, Term, run_sessions
 
 WORLD = ReferenceEngine(PASSAGES)
 
@@ -97,25 +99,50 @@ def test_an_agent_that_may_stop_does_so_once_it_is_likely_enough(embedded: Embed
     assert stops == [True, False]
 
 
-def test_a_look_passes_over_what_finds_nothing_and_prefers_what_is_new(embedded: EmbeddedEngine) -> None:
-    known = PASSAGES[:4]
-    seen = observation(embedded, "lamp", [ObservedPassage(p.id, p.title, p.text, "", 0.5) for p in known])
-    seen = replace(seen, terms=tuple(replace(t, sources=frozenset({"snippet"})) for t in seen.terms))
-    names = [term.text for term in seen.terms]
-    plus = 11  # + contents
-    none = replace(seen.terms[0], text="nosuchword")
-    terms = (none, seen.terms[names.index("reef")], seen.terms[names.index("tower")])
-    places = np.array([plus, 15 + plus, 30 + plus])
-    found = Choices(terms, places, np.log([0.5, 0.3, 0.2]), 0.0)
-    assert [str(found.refinement(rank)) for rank in range(3)] == [
-        '+(contents:"nosuchword")', '+(contents:"reef")', '+(contents:"tower")',
-    ]  # fmt: skip
-    assert look_ahead(found, seen, embedded, Decoding(look=3, fresh=0.0)) == 1
-    new = [
-        sum(h.id not in {p.id for p in known} for h in embedded.search(_plus("lamp", t), 5)) for t in ("reef", "tower")
-    ]
-    assert look_ahead(found, seen, embedded, Decoding(look=3, fresh=10.0)) == (1 if new[0] >= new[1] else 2)
-    assert look_ahead(found, seen, embedded, Decoding(look=1)) == 0
+def _choices(seen: Observation, *words: str) -> Choices:
+    """The words as required terms, the first the likeliest; one that is not in the observation counts too."""
+    known = {term.text: term for term in seen.terms}
+    terms = tuple(known.get(word) or Term(word, 1.0, frozenset({"snippet"})) for word in words)
+    plus = SLOTS.index((Operator("+"), "contents"))
+    places = np.arange(len(words)) * len(SLOTS) + plus
+    return Choices(terms, places, np.log(np.array([0.5, 0.3, 0.2])[: len(words)]), 0.0)
+
+
+def test_a_look_passes_over_what_finds_nothing_or_nothing_new(embedded: EmbeddedEngine, pointer_folder: Path) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    [seen] = environment.observe(environment.open([QUESTIONS[0]]))
+    words = [term.text for term in seen.terms]
+    found = {word: {hit.id for hit in embedded.search(_plus(seen.question, word), 5)} for word in words}
+    known = next(word for word in words if found[word])
+    other = next(word for word in words if found[word] - found[known])
+    seen = replace(seen, seen=frozenset(found[known]))
+    agent = make_agent(f"pointer+look3={pointer_folder}", embedded).agent
+    assert isinstance(agent, PointerAgent)
+    preview = agent.preview(seen, _choices(seen, "nosuchword", known, other), 3)
+    assert preview is not None
+    assert preview.hopeful.tolist() == [False, False, True]
+    assert preview.new[2].sum() == len(found[other] - found[known])
+    assert agent._after_a_look(seen, _choices(seen, "nosuchword", known, other)) == 2
+    assert agent._after_a_look(seen, _choices(seen, "nosuchword", known)) == 0  # nothing is new: the likeliest
+
+
+def test_a_preview_tells_which_hits_hold_the_question_and_an_answer(
+    embedded: EmbeddedEngine, pointer_folder: Path
+) -> None:
+    passage = PASSAGES[0]
+    word = passage.text.split()[-1].strip(".").lower()
+    bare = observation(embedded, passage.title, [ObservedPassage("other", "Other", "", word, 0.7)])
+    agent = make_agent(f"pointer+look3={pointer_folder}", embedded).agent
+    assert isinstance(agent, PointerAgent)
+    preview = agent.preview(bare, _choices(bare, word), 1)
+    assert preview is not None
+    ids = [hit.id for hit in embedded.search(_plus(passage.title, word), 5)]
+    row = dict(zip(HIT_FEATURES, preview.of_hits[0, ids.index(passage.id)].tolist(), strict=True))
+    assert row["share of the question"] == pytest.approx(1.0)
+    assert row["share of the question in the title"] == pytest.approx(1.0)
+    assert (row["holds answer 1"], row["holds answer 2"]) == (1.0, 0.0)
+    assert row["best PS whose answer it holds"] == pytest.approx(0.7)
+    assert row["times the term"] > 0
 
 
 def _plus(question: str, term: str) -> Query:

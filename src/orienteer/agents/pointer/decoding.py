@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from orienteer.agents.pointer.head import Scores
 from orienteer.agents.pointer.slots import SLOTS
-from orienteer.engine.protocol import Engine
-from orienteer.errors import OrienteerError, QueryError
-from orienteer.query import Query, Refinement
+from orienteer.errors import OrienteerError
+from orienteer.query import Refinement
 from orienteer.query.refinement import MAX_CLAUSES
 from orienteer.session import Lexicon, Observation, Term
 
@@ -21,13 +20,11 @@ class Decoding:
     """How a moment's scores become an action.
 
     stop    where an agent may stop: it does once the probability of stopping is at least this
-    look    of the likeliest refinements, how many are tried on the engine first; 0: none
-    fresh   how much a passage not yet seen is worth, in log-probability; a refinement that finds nothing is dropped
+    look    of the likeliest refinements, how many are tried on the engine before one is taken; 0: none
     """
 
     stop: float = 0.5
     look: int = 0
-    fresh: float = 0.5
 
     def __post_init__(self) -> None:
         if not 0 <= self.stop <= 1:
@@ -74,26 +71,3 @@ def has_room(observation: Observation, lexicon: Lexicon) -> bool:
     """Whether the query can take one more clause."""
     words = max(len(observation.question.split()), len(lexicon.terms(observation.question)))
     return words + len(observation.refinements) < MAX_CLAUSES
-
-
-def look_ahead(found: Choices, observation: Observation, engine: Engine, decoding: Decoding, k: int = 5) -> int:
-    """The rank of the refinement to take, once what the likeliest ones find is known.
-
-    An observation does not tell all that a session has seen: a passage counts as new where it is neither among the
-    best nor among the last hits.
-    """
-    tried = [found.refinement(rank) for rank in range(min(decoding.look, len(found)))]
-    known = {each.id for each in observation.passages} | {hit.id for hit in observation.hits}
-    try:
-        lists = engine.refine(Query(observation.question, observation.refinements), tried, k)
-    except QueryError:
-        return 0
-    best, most = 0, -np.inf
-    for rank, hits in enumerate(lists):
-        ids = [hit.id for hit in hits]
-        if not ids:
-            continue
-        value = found.log_probabilities[rank] + decoding.fresh * sum(id not in known for id in ids)
-        if value > most:
-            best, most = rank, value
-    return best

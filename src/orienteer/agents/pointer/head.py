@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,7 @@ class Head:
     """The model's upper part, as `PointerModel` has it."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        self._layers = {
-            name: (np.ascontiguousarray(tensors[f"{name}.weight"].T, np.float32), tensors[f"{name}.bias"])
-            for name in ("term", "moment", "mix", "slots", "whole", "outcome")
-        }
+        self._layers = layers_of(tensors, ("term", "moment", "mix", "slots", "whole", "outcome"))
 
     def __call__(
         self,
@@ -41,15 +38,21 @@ class Head:
     ) -> Scores:
         pooled = np.concatenate([pool(states, occurrences, len(terms)), terms], 1)
         around = np.concatenate([states[0], moment])[None]
-        hidden = _relu(self._linear("term", pooled) + self._linear("moment", around))
-        hidden = _relu(self._linear("mix", hidden))  # [T, hidden]
+        hidden = relu(self._linear("term", pooled) + self._linear("moment", around))
+        hidden = relu(self._linear("mix", hidden))  # [T, hidden]
         best = hidden.max(0) if len(terms) else np.zeros(hidden.shape[1], np.float32)
-        whole = _relu(self._linear("whole", np.concatenate([around[0], grammar, best])[None]))
+        whole = relu(self._linear("whole", np.concatenate([around[0], grammar, best])[None]))
         [[stop, gain]] = self._linear("outcome", whole)
         return Scores(self._linear("slots", hidden), float(stop), float(gain))
 
     def _linear(self, name: str, x: Floats) -> Floats:
         return linear(x, *self._layers[name])
+
+
+def layers_of(tensors: Mapping[str, NDArray[Any]], names: Iterable[str]) -> dict[str, tuple[Floats, Floats]]:
+    return {
+        name: (np.ascontiguousarray(tensors[f"{name}.weight"].T, np.float32), tensors[f"{name}.bias"]) for name in names
+    }
 
 
 def pool(states: Floats, occurrences: NDArray[np.int16], terms: int) -> Floats:
@@ -65,5 +68,5 @@ def pool(states: Floats, occurrences: NDArray[np.int16], terms: int) -> Floats:
     return out.reshape(terms, len(SOURCES) * width)
 
 
-def _relu(x: Floats) -> Floats:
+def relu(x: Floats) -> Floats:
     return np.maximum(x, np.float32(0))

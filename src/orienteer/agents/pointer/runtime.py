@@ -12,9 +12,11 @@ import ctranslate2
 import numpy as np
 from tokenizers import Tokenizer
 
-from orienteer.agents.pointer.decoding import Choices, choices, has_room, look_ahead, wants_stop
+from orienteer.agents.pointer.decoding import Choices, choices, has_room, wants_stop
 from orienteer.agents.pointer.folder import SHIPPED, PointerFiles, load_folder
 from orienteer.agents.pointer.head import Head, Scores
+from orienteer.agents.pointer.preview import Preview, Previewer
+from orienteer.agents.pointer.preview_head import PreviewHead
 from orienteer.agents.pointer.slots import grammar_bits, grammar_slots
 from orienteer.agents.pointer.view import View, Viewer
 from orienteer.engine.protocol import Engine
@@ -44,8 +46,8 @@ class PointerAgent:
         self.layout, self.decoding = files.layout, files.decoding
         self.grammar = grammar or GRAMMARS[files.layout.grammar]
         self._allowed, self._bits = grammar_slots(self.grammar), grammar_bits(self.grammar)
-        self._engine = engine
         self._viewer = Viewer(tokenizer, engine, files.layout.max_pieces)
+        self._previewer = Previewer(engine, self._viewer.lexicon)
         threads = threads or len(os.sched_getaffinity(0))
         ids = tokenizer.get_vocab()
         try:
@@ -55,6 +57,7 @@ class PointerAgent:
             # A row that comes alone is shared by all cores; its states are the same to the bit.
             self._for_one = _encoder(model, compute, rows=1, cores=threads) if threads > 1 else self._encoder
             self._head = Head(dequantise(files.tensors))
+            self._second = PreviewHead(files.tensors) if "preview.worth.weight" in files.tensors else None
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a pointer: {error!r}; train it again") from None
         self._workers = ThreadPoolExecutor(threads, "pointer") if threads > 1 else None
@@ -82,6 +85,9 @@ class PointerAgent:
         views = _Kept(map(self._viewer, observations))
         scored = self.scores(views, len(observations))
         return [self._decide(*each) for each in zip(observations, views.seen, scored, strict=True)]
+
+    def view(self, observation: Observation) -> View:
+        return self._viewer(observation)
 
     def scores(self, views: Iterable[View], count: int = 0) -> list[Scores]:
         """The model's scores of moments, in their order.
@@ -114,8 +120,21 @@ class PointerAgent:
         }
         if wants_stop(found, observation, self.decoding) or not has_room(observation, self._viewer.lexicon):
             return STOP, notes
-        rank = look_ahead(found, observation, self._engine, self.decoding) if self.decoding.look > 1 else 0
-        return found.refinement(rank), notes
+        return found.refinement(self._after_a_look(observation, found)), notes
+
+    def _after_a_look(self, observation: Observation, found: Choices) -> int:
+        """The rank of the refinement to take: of those that find something new, the one that promises most."""
+        preview = self.preview(observation, found, self.decoding.look) if self.decoding.look > 1 else None
+        if preview is None or not preview.hopeful.any():
+            return 0
+        worth = found.log_probabilities[: len(preview.new)]
+        if self._second is not None:
+            worth = worth + self._second(preview)
+        return int(np.argmax(np.where(preview.hopeful, worth, -np.inf)))
+
+    def preview(self, observation: Observation, found: Choices, count: int) -> Preview | None:
+        """What the `count` likeliest refinements find; None where the engine cannot answer them."""
+        return self._previewer(observation, found, count)
 
 
 def _encoder(model: dict[str, bytes], compute: Compute, rows: int, cores: int) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -247,13 +248,15 @@ def _finish(model: PointerModel, tokenizer: Tokenizer, config: TrainConfig, plac
     return model
 
 
-def to_int8(trained: Path, out: Path, decoding: Decoding | None = None) -> None:
-    """The same pointer with int8 weights, for playing and shipping."""
+def to_int8(
+    trained: Path, out: Path, decoding: Decoding | None = None, more: Mapping[str, NDArray[Any]] | None = None,
+    **notes: Any,
+) -> None:  # fmt: skip
+    """The same pointer with int8 weights, for playing and shipping; `more` tensors and notes go beside its own."""
     files = load_folder(trained)
-    tensors = quantise(files.tensors)
-    save_folder(
-        out, files.config, tensors, files.tokenizer, files.layout, decoding or files.decoding, **_kept_notes(files)
-    )
+    tensors = quantise({**files.tensors, **(more or {})})
+    kept = {**_kept_notes(files), **notes}
+    save_folder(out, files.config, tensors, files.tokenizer, files.layout, decoding or files.decoding, **kept)
 
 
 def _kept_notes(files: PointerFiles) -> dict[str, Any]:
