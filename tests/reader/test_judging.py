@@ -87,7 +87,7 @@ def test_finishing_fits_ps_and_shrinks_the_weights(tiny_folder: Path, tmp_path: 
     fitted = finish(tiny_folder, tmp_path, ListEngine(CORPUS), [ASKED], threads=1, licence="test")
     small, large = load_folder(tmp_path), load_folder(tiny_folder)
     assert small.calibration == fitted != large.calibration
-    assert small.config["reader"]["licence"] == "test"
+    assert small.notes["licence"] == "test"
     assert sum(t.nbytes for t in small.tensors.values()) < sum(t.nbytes for t in large.tensors.values())
     readings = TrainedReader.from_pretrained(tmp_path, threads=1).read("who wrote it", CORPUS)
     exact = TrainedReader.from_pretrained(tiny_folder, "int8", threads=1).read("who wrote it", CORPUS)

@@ -16,7 +16,8 @@ from orienteer.data import Passage
 from orienteer.reader import Reader, TrainedReader
 from orienteer.reader.encoding import MAX_PIECES, Marks, pieces, windows
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import dequantise, levels, load_folder, quantise
+from orienteer.reader.folder import load_folder
+from orienteer.reader.model_folder import dequantise, levels, quantise
 
 QUESTION = "what is the capital of france"
 PARIS = Passage("p", "Paris", "Paris is the capital of France. It lies on the Seine.")
@@ -132,7 +133,7 @@ def test_a_missing_folder_is_one_clear_error(tmp_path: Path):
 
 def test_a_bare_encoder_is_told_from_a_reader(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ModelMissingError, match="train a reader from it"):
+    with pytest.raises(ModelMissingError, match="train one from it"):
         TrainedReader.from_pretrained(tmp_path)
 
 

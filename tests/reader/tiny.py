@@ -11,7 +11,8 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from orienteer.reader.folder import Tensors, save_folder
+from orienteer.reader.folder import save_folder
+from orienteer.reader.model_folder import Tensors
 
 WORDS = "the a of in capital france paris is what who wrote seine river city lies on . , ? tolstoy war and peace"
 CONFIG: dict[str, Any] = {

@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.encoding import Marks, pieces
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, quantise
+from orienteer.reader.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, quantise
 
 PIECES = 128  # of a text, [CLS] and [SEP] included
 ENCODER_VARIABLE = "ORIENTEER_ENCODER"

@@ -9,8 +9,9 @@ from typing import Any
 from orienteer.data import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.calibration import Calibration, fit
-from orienteer.reader.folder import load_folder, quantise, save_folder
+from orienteer.reader.folder import load_folder, save_folder
 from orienteer.reader.judging import find_and_read
+from orienteer.reader.model_folder import quantise
 from orienteer.reader.runtime import TrainedReader
 
 
@@ -41,7 +42,6 @@ def finish(
     calibration = files.calibration
     if engine is not None and questions:
         calibration = fit_calibration(TrainedReader(files, "int8", threads), engine, questions)
-    kept = {k: v for k, v in files.config["reader"].items() if k not in ("calibration", "sha256")}
-    config = {key: value for key, value in files.config.items() if key != "reader"}
-    save_folder(out, config, quantise(files.tensors), files.tokenizer, calibration, **{**kept, **notes})
+    told = {**files.notes, **notes}
+    save_folder(out, files.config, quantise(files.tensors), files.tokenizer, calibration, **told)
     return calibration

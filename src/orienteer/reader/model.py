@@ -14,7 +14,8 @@ from torch.nn.functional import normalize
 from transformers import BertConfig, BertModel
 
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
-from orienteer.reader.folder import CONFIG, SHIPPED, TOKENIZER, dequantise, load_folder, save_folder
+from orienteer.reader.folder import SHIPPED, load_folder, save_folder
+from orienteer.reader.model_folder import CONFIG, TOKENIZER, dequantise
 
 # The likeness of question and passage before training, as a logit: what a cosine of 1 is worth, and none.
 _LIKENESS, _NO_LIKENESS = 20.0, -17.0
@@ -77,8 +78,7 @@ class ReaderModel(nn.Module):
                     "model.safetensors, or a hub name"
                 ) from None
         files = load_folder(folder)
-        settings = {key: value for key, value in files.config.items() if key != "reader"}
-        model = cls(BertModel(BertConfig(**{**settings, **quiet}), add_pooling_layer=False))
+        model = cls(BertModel(BertConfig(**{**files.config, **quiet}), add_pooling_layer=False))
         try:
             model.load_state_dict({n: torch.from_numpy(v) for n, v in dequantise(files.tensors).items()})
         except RuntimeError as error:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from orienteer.reader.folder import levels
+from orienteer.reader.model_folder import levels
 
 _ACTIVATION_LEVELS = 127
 

@@ -18,7 +18,8 @@ from orienteer.reader.ct2_format import model_files
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Window, encode
 from orienteer.reader.errors import ModelCorruptError
-from orienteer.reader.folder import SHIPPED, ReaderFiles, dequantise, load_folder, quantise
+from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
+from orienteer.reader.model_folder import dequantise, quantise
 from orienteer.reader.protocol import Reading
 
 Compute = Literal["int8", "float32"]

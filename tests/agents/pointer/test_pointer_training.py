@@ -223,7 +223,7 @@ def test_the_best_judged_weights_are_kept_and_training_stops_early(
     run = config(base, tmp_path, steps=50, judge_steps=2, patience=2)
     train(examples, run, judge, lambda progress: kept.append(progress.step))
     assert kept[-1] == 8  # judged at 2, 4 (the best), 6 and 8
-    assert load_folder(tmp_path).config["pointer"]["step"] == 4
+    assert load_folder(tmp_path).notes["step"] == 4
 
 
 def test_a_judge_plays_real_sessions(base: Path, world: Environment) -> None:

@@ -26,7 +26,7 @@ from orienteer.agents.pointer.slots import OPERATORS, SLOTS
 from orienteer.data.passage import Passage
 from orienteer.engine import Engine
 from orienteer.query import G4, Refinement
-from orienteer.reader.folder import Tensors
+from orienteer.reader.model_folder import Tensors
 from orienteer.session import Lexicon, Observation, ObservedPassage, Term
 
 CONFIG: dict[str, Any] = {**tiny.CONFIG, "max_position_embeddings": 320, "type_vocab_size": KINDS}

@@ -18,7 +18,7 @@ from orienteer.agents.seq2seq.shape import Shape
 from orienteer.agents.seq2seq.trie import Trie
 from orienteer.agents.seq2seq.writer import Writer
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import dequantise
+from orienteer.reader.model_folder import dequantise
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_int8_and_back_is_near(tmp_path: Path) -> None:
 
 
 def test_damaged_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelMissingError, match="no model there"):
+    with pytest.raises(ModelMissingError, match="no t5 there"):
         load_folder(tmp_path / "nowhere")
     folder = save_seq2seq(tmp_path / "model")
     whole = (folder / "model.safetensors").read_bytes()

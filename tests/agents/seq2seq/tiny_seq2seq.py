@@ -18,7 +18,7 @@ from tiny_pointer import pointer_tokenizer
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, save_folder
 from orienteer.agents.seq2seq.shape import Architecture, Shape
 from orienteer.agents.t5.layout import Layout
-from orienteer.reader.folder import Tensors
+from orienteer.reader.model_folder import Tensors
 
 SIGNS = ("'", ":", ".", ",", "boost", "contents", "title", "should", "must", "cannot", "contain", "stop", "grammar")
 

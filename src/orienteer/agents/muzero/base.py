@@ -24,7 +24,7 @@ from orienteer.agents.pointer.runtime import plain_tokenizer
 from orienteer.agents.pointer.slots import OPERATORS, SLOTS
 from orienteer.reader import folder as reader
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, dequantise
+from orienteer.reader.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, dequantise
 
 HIDDEN = 256
 _KINDS = "encoder.embeddings.token_type_embeddings.weight"
@@ -68,13 +68,12 @@ def load_base(name: str | Path) -> Base:
         return base_of(own.load_folder(folder))
     if "pointer" in config:
         found = pointer.load_folder(folder)
-        bert = {key: value for key, value in found.config.items() if key != "pointer"}
-        return Base(bert, dict(found.tensors), found.tokenizer, True, folder.name)
+        tensors = {name: value for name, value in found.tensors.items() if not name.startswith("preview.")}
+        return Base(found.config, tensors, found.tokenizer, True, folder.name)
     if "reader" in config:
         files = reader.load_folder(folder)
-        bert = {key: value for key, value in files.config.items() if key != "reader"}
         encoder = {name: value for name, value in files.tensors.items() if name.startswith("encoder.")}
-        return _with_head(bert, encoder, files.tokenizer, folder.name)
+        return _with_head(files.config, encoder, files.tokenizer, folder.name)
     try:
         tensors = load_safetensors((folder / WEIGHTS).read_bytes())
         tokenizer = (folder / TOKENIZER).read_text()

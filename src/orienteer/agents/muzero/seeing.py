@@ -19,7 +19,7 @@ from orienteer.agents.pointer.rendering import SOURCES, mark_ids
 from orienteer.agents.pointer.slots import grammar_bits
 from orienteer.query import Grammar
 from orienteer.reader.errors import ModelCorruptError, TrainingError
-from orienteer.reader.folder import dequantise
+from orienteer.reader.model_folder import dequantise
 
 
 class Seeing(nn.Module):

@@ -19,7 +19,7 @@ from orienteer.agents.pointer.head import pool
 from orienteer.agents.pointer.linear import linear
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.errors import ModelCorruptError
-from orienteer.reader.folder import dequantise, quantise
+from orienteer.reader.model_folder import dequantise, quantise
 from orienteer.reader.runtime import Compute
 
 _KINDS = "encoder.embeddings.token_type_embeddings.weight"

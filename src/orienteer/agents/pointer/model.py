@@ -20,8 +20,8 @@ from orienteer.agents.pointer.folder import Layout, PointerFiles, load_folder, s
 from orienteer.agents.pointer.rendering import KINDS, SOURCES, mark_ids
 from orienteer.agents.pointer.slots import OPERATORS, SLOTS
 from orienteer.reader.errors import ModelCorruptError, TrainingError
-from orienteer.reader.folder import CONFIG, dequantise
 from orienteer.reader.model import ReaderModel, load_tokenizer
+from orienteer.reader.model_folder import CONFIG, dequantise
 
 HIDDEN = 256
 
@@ -129,13 +129,13 @@ class PointerModel(nn.Module):
             return cls(encoder, marks)
         files = load_folder(Path(name))
         tensors = dequantise(files.tensors)
-        settings = {key: value for key, value in files.config.items() if key != "pointer"}
         quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        encoder = BertModel(BertConfig(**{**settings, **quiet}), add_pooling_layer=False)
+        encoder = BertModel(BertConfig(**{**files.config, **quiet}), add_pooling_layer=False)
         model = cls(encoder, marks, len(tensors["mix.bias"]))
         try:
             table = tensors["encoder.embeddings.word_embeddings.weight"]
-            state = {name: torch.from_numpy(value.copy()) for name, value in tensors.items()}
+            own = {name: value for name, value in tensors.items() if not name.startswith("preview.")}
+            state = {name: torch.from_numpy(value.copy()) for name, value in own.items()}
             model.load_state_dict({**state, "marks": torch.from_numpy(table[marks].copy())})
         except (RuntimeError, KeyError) as error:
             raise ModelCorruptError(f"{name}: not a pointer's weights ({error}); train it again") from None

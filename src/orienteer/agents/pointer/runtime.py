@@ -23,7 +23,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS, Grammar
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.errors import ModelCorruptError
-from orienteer.reader.folder import dequantise, quantise
+from orienteer.reader.model_folder import dequantise, quantise
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, Action, Observation
 

@@ -27,8 +27,8 @@ from orienteer.agents.pointer.folder import Layout, PointerFiles, load_folder, s
 from orienteer.agents.pointer.losses import losses
 from orienteer.agents.pointer.model import PointerModel
 from orienteer.reader.errors import TrainingError
-from orienteer.reader.folder import quantise
 from orienteer.reader.model import load_tokenizer
+from orienteer.reader.model_folder import quantise
 from orienteer.reader.train import schedule
 
 BEST = "best"  # the folder, inside that of the training, of the weights that were judged best
@@ -241,7 +241,7 @@ def _finish(model: PointerModel, tokenizer: Tokenizer, config: TrainConfig, plac
     else:
         files = load_folder(config.out / BEST)
         save_folder(
-            config.out, files.config, files.tensors, files.tokenizer, files.layout, files.decoding, **_kept_notes(files)
+            config.out, files.config, files.tensors, files.tokenizer, files.layout, files.decoding, **files.notes
         )
         model = PointerModel.from_pretrained(config.out)
     model.eval()
@@ -255,12 +255,8 @@ def to_int8(
     """The same pointer with int8 weights, for playing and shipping; `more` tensors and notes go beside its own."""
     files = load_folder(trained)
     tensors = quantise({**files.tensors, **(more or {})})
-    kept = {**_kept_notes(files), **notes}
-    save_folder(out, files.config, tensors, files.tokenizer, files.layout, decoding or files.decoding, **kept)
-
-
-def _kept_notes(files: PointerFiles) -> dict[str, Any]:
-    return {k: v for k, v in files.config["pointer"].items() if k not in ("sha256", "layout", "decoding")}
+    told = {**files.notes, **notes}
+    save_folder(out, files.config, tensors, files.tokenizer, files.layout, decoding or files.decoding, **told)
 
 
 def _notes(config: TrainConfig, place: _Place, measures: Mapping[str, float]) -> dict[str, Any]:

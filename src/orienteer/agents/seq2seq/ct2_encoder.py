@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from orienteer.agents.seq2seq.folder import quantise
 from orienteer.agents.seq2seq.shape import Shape
 from orienteer.reader.ct2_format import encoder_binary, model_files
-from orienteer.reader.folder import dequantise
+from orienteer.reader.model_folder import dequantise
 from orienteer.reader.runtime import Compute
 
 _ACTIVATIONS = {"relu": 0, "gelu_new": 1, "silu": 2, "gelu": 3}

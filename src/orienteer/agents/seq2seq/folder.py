@@ -1,33 +1,25 @@
-"""The folder of a model of text to text: `config.json`, `model.safetensors`, `tokenizer.json`; no torch is needed.
+"""The folder of a model of text to text, "t5" or "answerer": a model's folder with its shape and layout.
 
-`config.json` holds the shape, and under the model's purpose, "t5" or "answerer", what it was trained to see and the
-checksums of the other files. Weights have the names that transformers gives them: `shared.weight`, `encoder.…`,
-`decoder.…`, and `head.weight` where it is not the word table.
+Weights have the names that transformers gives them: `shared.weight`, `encoder.…`, `decoder.…`, and `head.weight` where
+it is not the word table.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_safetensors
-from safetensors.numpy import save as save_safetensors
 
 from orienteer.agents.seq2seq.shape import Shape
-from orienteer.errors import OrienteerError
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.folder import CONFIG, TOKENIZER, WEIGHTS, Tensors
+from orienteer.reader import model_folder
+from orienteer.reader.model_folder import Tensors, corrupt, kind_of, read_folder, write_folder
 
 Purpose = Literal["t5", "answerer"]
 _PURPOSES: tuple[Purpose, ...] = ("t5", "answerer")
+_SMALL = ("relative_attention_bias.weight", "position_embeddings.weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,40 +40,18 @@ class ModelFiles:
 
 def load_folder(folder: Path, purpose: Purpose | None = None) -> ModelFiles:
     """The files of a folder, checked against their checksums; `purpose` is the one wanted, any where it is None."""
-    made_by = f"orienteer train {purpose or 't5'}"
-    if not (folder / CONFIG).is_file():
-        raise ModelMissingError(f"{folder}: no model there, {CONFIG} is missing; give a folder that `{made_by}` wrote")
-    config_bytes = _bytes(folder / CONFIG)
+    found = read_folder(folder, (purpose,) if purpose else _PURPOSES)
     try:
-        config = json.loads(config_bytes)
-    except ValueError as error:
-        raise _corrupt(folder / CONFIG, f"invalid JSON: {error}") from None
-    found = purpose_of(config)
-    if found is None or (purpose and found != purpose):
-        raise ModelMissingError(
-            f"{folder}: its {CONFIG} has no entry {json.dumps(purpose or 't5')}, so this is another model; "
-            f"train one from it: {made_by} --base FOLDER"
-        )
-    told = config[found]
-    content = {name: _bytes(folder / name) for name in (WEIGHTS, TOKENIZER)}
-    for name, data in content.items():
-        expected = told.get("sha256", {}).get(name)
-        if (digest := hashlib.sha256(data).hexdigest()) != expected:
-            raise _corrupt(folder / name, f"its checksum is {digest[:12]}…, expected {str(expected)[:12]}…")
-    try:
-        tensors, shape = load_safetensors(content[WEIGHTS]), Shape.from_dict(config["shape"])
-        tokenizer = content[TOKENIZER].decode()
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise _corrupt(folder, f"{type(error).__name__}: {error}") from None
-    fingerprint = hashlib.sha256(b"".join([config_bytes, *content.values()])).hexdigest()[:16]
-    return ModelFiles(found, shape, tensors, tokenizer, told, fingerprint)
+        shape = Shape.from_dict(found.config["shape"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise corrupt(folder, found.kind, f"{type(error).__name__}: {error}") from None
+    kind = cast("Purpose", found.kind)
+    return ModelFiles(kind, shape, found.tensors, found.tokenizer, found.told, found.fingerprint)
 
 
 def purpose_of(config: Any) -> Purpose | None:
     """What a folder with this configuration is for; None where it is none of ours."""
-    if not isinstance(config, dict):
-        return None
-    return next((name for name in _PURPOSES if isinstance(config.get(name), dict)), None)
+    return cast("Purpose | None", kind_of(config, _PURPOSES))
 
 
 def save_folder(
@@ -93,41 +63,14 @@ def save_folder(
     layout: Mapping[str, Any],
     **notes: Any,
 ) -> None:
-    """Writes a folder; `config.json`, which has the checksums, comes last. `notes` go beside them."""
-    content = {
-        WEIGHTS: save_safetensors({name: np.ascontiguousarray(value) for name, value in tensors.items()}),
-        TOKENIZER: tokenizer.encode(),
-    }
-    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    told = {**notes, "layout": dict(layout), "sha256": sums}
-    text = json.dumps({"shape": shape.as_dict(), purpose: told}, indent=1, sort_keys=True, default=str) + "\n"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in {**content, CONFIG: text.encode()}.items():
-            partial = folder / f".{name}.partial"
-            with partial.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(folder / name)
-    except OSError as error:
-        raise OrienteerError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
+    """Writes a folder; `notes` go into its entry."""
+    told = {**notes, "layout": dict(layout)}
+    write_folder(folder, purpose, {"shape": shape.as_dict()}, told, tensors, tokenizer)
 
 
 def quantise(tensors: Mapping[str, NDArray[Any]]) -> Tensors:
-    """Matrices as int8 with a scale for each row, as a reader's folder holds them; vectors and places stay float32."""
-    out: Tensors = {}
-    for name, value in tensors.items():
-        if value.ndim == 2 and value.dtype == np.float32 and not name.endswith(_SMALL):
-            scale = (127 / np.maximum(np.abs(value).max(1), 1e-12)).astype(np.float32)
-            out[name] = np.rint(value * scale[:, None]).astype(np.int8)
-            out[f"{name}.scale"] = scale
-        else:
-            out[name] = value
-    return out
-
-
-_SMALL = ("relative_attention_bias.weight", "position_embeddings.weight")
+    """All matrices as int8, the word table and the decoder's too; vectors and places stay float32."""
+    return model_folder.quantise(tensors, lambda name: not name.endswith(_SMALL))
 
 
 def to_int8(trained: Path, out: Path) -> None:
@@ -136,16 +79,3 @@ def to_int8(trained: Path, out: Path) -> None:
     save_folder(
         out, files.purpose, files.shape, quantise(files.tensors), files.tokenizer, files.told["layout"], **files.notes
     )
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ModelMissingError(f"{path} is missing; copy or train the model again") from None
-    except OSError as error:
-        raise ModelCorruptError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _corrupt(path: Path, detail: str) -> ModelCorruptError:
-    return ModelCorruptError(f"{path}: truncated or damaged: {detail}; copy or train the model again")

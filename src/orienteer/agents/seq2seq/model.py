@@ -18,8 +18,8 @@ from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, pu
 from orienteer.agents.seq2seq.shape import SMALL, Shape
 from orienteer.agents.seq2seq.stream import Row
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
-from orienteer.reader.folder import CONFIG, Tensors, dequantise
 from orienteer.reader.model import ReaderModel, load_tokenizer, reader_folder
+from orienteer.reader.model_folder import CONFIG, Tensors, dequantise
 
 
 class Seq2Seq(nn.Module):  # type: ignore[misc]

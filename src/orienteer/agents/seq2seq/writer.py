@@ -12,7 +12,7 @@ from orienteer.agents.seq2seq.ct2_encoder import TextEncoder
 from orienteer.agents.seq2seq.decoder import Decoder
 from orienteer.agents.seq2seq.folder import ModelFiles
 from orienteer.reader.errors import ModelCorruptError
-from orienteer.reader.folder import dequantise
+from orienteer.reader.model_folder import dequantise
 from orienteer.reader.runtime import Compute
 
 

@@ -1,0 +1,156 @@
+"""The folder of a trained model: `config.json`, `model.safetensors`, `tokenizer.json`; read and written without torch.
+
+An entry of `config.json`, named after what the model is, holds what training noted and the checksums of the other
+files. Weights are float32, or int8 by rows: `NAME` with `NAME.scale`, value = int8 / scale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as save_safetensors
+
+from orienteer.errors import OrienteerError
+from orienteer.reader.errors import ModelCorruptError, ModelMissingError
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+# What an encoder's configuration may bring along from the model that it was part of; the last is a path of the
+# machine that trained it, which transformers notes.
+_FOREIGN = ("reader", "pointer", "muzero", "t5", "answerer", "_name_or_path")
+
+Tensors = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """What a folder holds; `told` is the entry of `kind`, `config` all the rest."""
+
+    kind: str
+    config: Mapping[str, Any]
+    told: Mapping[str, Any]
+    tensors: Tensors
+    tokenizer: str  # the JSON of the tokenizer
+    fingerprint: str
+
+
+def read_folder(folder: Path, kinds: Sequence[str], hint: str = "") -> ModelFolder:
+    """The files of a folder, checked against their checksums; it holds a model of one of `kinds`."""
+    what = kinds[0]
+    if not (folder / CONFIG).is_file():
+        raise ModelMissingError(
+            f"{folder}: no {what} there, {CONFIG} is missing; "
+            f"give a folder that `orienteer train {what}` wrote{hint and ', ' + hint}"
+        )
+    config_bytes = _bytes(folder / CONFIG, what)
+    try:
+        config = json.loads(config_bytes)
+    except ValueError as error:
+        raise corrupt(folder / CONFIG, what, f"invalid JSON: {error}") from None
+    kind = kind_of(config, kinds)
+    if kind is None:
+        raise ModelMissingError(
+            f'{folder}: its {CONFIG} has no entry "{what}", so this is another model; '
+            f"train one from it: orienteer train {what} --base FOLDER"
+        )
+    told = config.pop(kind)
+    content = {name: _bytes(folder / name, what) for name in (WEIGHTS, TOKENIZER)}
+    for name, data in content.items():
+        expected = told.get("sha256", {}).get(name)
+        if (found := hashlib.sha256(data).hexdigest()) != expected:
+            raise corrupt(folder / name, what, f"its checksum is {found[:12]}…, expected {str(expected)[:12]}…")
+    try:
+        tensors, tokenizer = load_safetensors(content[WEIGHTS]), content[TOKENIZER].decode()
+    except (SafetensorError, ValueError) as error:
+        raise corrupt(folder, what, f"{type(error).__name__}: {error}") from None
+    fingerprint = hashlib.sha256(b"".join([config_bytes, *content.values()])).hexdigest()[:16]
+    return ModelFolder(kind, config, told, tensors, tokenizer, fingerprint)
+
+
+def kind_of(config: Any, kinds: Sequence[str]) -> str | None:
+    """Which of `kinds` the model of a configuration is; None where it is none of them."""
+    return next((k for k in kinds if isinstance(config, dict) and isinstance(config.get(k), dict)), None)
+
+
+def write_folder(
+    folder: Path, kind: str, config: Mapping[str, Any], told: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]], tokenizer: str,
+) -> None:  # fmt: skip
+    """Writes a folder; `config.json`, which has the checksums, comes last."""
+    content = {
+        WEIGHTS: save_safetensors({name: np.ascontiguousarray(value) for name, value in tensors.items()}),
+        TOKENIZER: tokenizer.encode(),
+    }
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    own = {key: value for key, value in config.items() if key not in _FOREIGN}
+    text = json.dumps({**own, kind: {**told, "sha256": sums}}, indent=1, sort_keys=True, default=str) + "\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in {**content, CONFIG: text.encode()}.items():
+            partial = folder / f".{name}.partial"
+            with partial.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(folder / name)
+    except OSError as error:
+        raise OrienteerError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
+
+
+def quantise(
+    tensors: Mapping[str, NDArray[Any]],
+    is_matrix: Callable[[str], bool] = lambda name: name.startswith("encoder.") and "position_embeddings" not in name,
+) -> Tensors:
+    """Matrices as int8 with a scale for each row; vectors, heads and places stay float32.
+
+    Of a BERT's, the encoder's linear maps and its word and segment tables are matrices: all but 4 % of the weights.
+    """
+    out: Tensors = {}
+    for name, value in tensors.items():
+        if value.ndim == 2 and value.dtype == np.float32 and is_matrix(name):
+            scale = (levels(name) / np.maximum(np.abs(value).max(1), 1e-12)).astype(np.float32)
+            out[name] = np.rint(value * scale[:, None]).astype(np.int8)
+            out[f"{name}.scale"] = scale
+        else:
+            out[name] = value
+    return out
+
+
+def levels(name: str) -> int:
+    """The largest int8 of a matrix: 64 in an encoder's linear maps, 127 where no product is made in int8.
+
+    Processors without VNNI add two products of an unsigned and a signed byte in 16 bits and cut off what does not fit:
+    2 · 255 · 127 does not, 2 · 255 · 64 does. So the model gives the same on every processor.
+    """
+    return 64 if name.startswith("encoder.") and "embeddings" not in name else 127
+
+
+def dequantise(tensors: Mapping[str, NDArray[Any]]) -> Tensors:
+    """All tensors as float32, without scales."""
+    return {
+        name: value.astype(np.float32) / tensors[f"{name}.scale"][:, None] if value.dtype == np.int8 else value
+        for name, value in tensors.items()
+        if not name.endswith(".scale")
+    }
+
+
+def corrupt(path: Path, what: str, detail: str) -> ModelCorruptError:
+    return ModelCorruptError(f"{path}: truncated or damaged: {detail}; copy or train the {what} again")
+
+
+def _bytes(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModelMissingError(f"{path} is missing; copy or train the {what} again") from None
+    except OSError as error:
+        raise ModelCorruptError(f"{path}: cannot be read: {error.strerror}") from None
