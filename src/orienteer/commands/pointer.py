@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +14,11 @@ from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
+    from orienteer.agents.pointer.dagger import Visits
     from orienteer.agents.pointer.examples import Example
+    from orienteer.agents.pointer.labels import Moment
     from orienteer.agents.pointer.preview_train import Lesson
+    from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.agents.pointer.train import Progress, TrainConfig
     from orienteer.data import Question
     from orienteer.engine.protocol import Engine
@@ -48,12 +51,18 @@ def train_pointer(
     temperature: Annotated[float, typer.Option(help="of the soft targets, in units of the score")] = 0.05,
     freeze_layers: Annotated[int, typer.Option(help="lowest layers that stay as they are", min=0)] = 0,
     layers: Annotated[str, typer.Option(help="layers of the base that are kept, such as 0,2,3,5; none: all")] = "",
-    dagger: Annotated[int, typer.Option(help="rounds in which Rocchio labels states that the agent reaches")] = 0,
+    dagger: Annotated[int, typer.Option(help="rounds in which states that the agent reaches are labelled")] = 0,
     dagger_questions: Annotated[int, typer.Option(help="questions that the agent plays a round", min=1)] = 500,
+    dagger_states: Annotated[int, typer.Option(help="states of each that are labelled", min=1)] = 6,
+    dagger_labels: Annotated[
+        str, typer.Option(help="promise: by passages that hold the answer, unread; rocchio: exact, dear")
+    ] = "promise",
     dagger_minutes: Annotated[float, typer.Option(help="of training a round")] = 20.0,
     look: Annotated[
         int, typer.Option(help="likeliest refinements tried on the engine before one is taken; 0: none", min=0)
     ] = 48,
+    look_questions: Annotated[int, typer.Option(help="questions that it plays to learn looking from", min=0)] = 500,
+    look_states: Annotated[int, typer.Option(help="states of each that it learns from", min=1)] = 6,
     stop: Annotated[float, typer.Option(help="probability of stopping at which the agent stops, where it may")] = 0.5,
     seed: int = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
@@ -76,6 +85,8 @@ def train_pointer(
     from orienteer.agents.pointer.labels import grammars_of
     from orienteer.session import Environment, Settings
 
+    if dagger_labels not in ("promise", "rocchio"):
+        raise OrienteerError(f"--dagger-labels {dagger_labels!r}: expected promise or rocchio")
     [played] = grammars_of(plays)
     grammars = grammars_of(grammar)
     layout = Layout(pieces, snippet, played.name)
@@ -98,8 +109,10 @@ def train_pointer(
         freeze_layers=freeze_layers, judge_minutes=judge_minutes, patience=patience, layers=kept, seed=seed,
     )  # fmt: skip
     train(examples, config, judge, _show)
+    asked = _asked(sessions, questions_of(questions))
     for number in range(1, dagger + 1):
-        examples += _dagger_round(config, number, world, questions_of(questions), dagger_questions)
+        taught = Dagger(dagger_questions, dagger_states, dagger_labels)
+        examples += _dagger_round(config, number, world, asked, taught)
         out.print(f"round {number}: {len(examples):,} examples")
         config = replace(
             config, base=str(config.out), out=out_dir / f"round-{number}", steps=0, minutes=dagger_minutes,
@@ -108,7 +121,8 @@ def train_pointer(
         train(examples, config, judge, _show)
     to_int8(config.out, out_dir / "int8", Decoding(stop=stop))
     if look:
-        weights, measures = _learn_to_look(out_dir / "int8", world, sessions, questions_of(questions), look, seed)
+        looking = Look(look, look_questions, look_states)
+        weights, measures = _learn_to_look(out_dir / "int8", world, sessions, asked, looking, seed)
         to_int8(config.out, out_dir / "int8", Decoding(stop=stop, look=look), weights, look=measures)
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
 
@@ -130,37 +144,62 @@ class World:
         return self._opened
 
 
+def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Question]:
+    """The questions of the sessions, in their order: the cache has many of their readings."""
+    from orienteer.agents.pointer.labels import by_id
+    from orienteer.rocchio.output import read_sessions
+
+    known = by_id(questions)
+    ids = dict.fromkeys(session.id for file in files for session in read_sessions(file)[1])
+    return [known[id] for id in ids if id in known]
+
+
+def _visits(
+    world: World, agent: PointerAgent, questions: Sequence[Question], visits: Visits, by: str
+) -> Callable[[int], Iterator[list[Moment]]]:
+    """Labelled states that the agent reaches."""
+    from orienteer.agents.pointer.dagger import ByRocchio, dagger_batches
+    from orienteer.agents.pointer.promise import Promises
+    from orienteer.rocchio import Plan
+    from orienteer.session import Environment, Settings
+
+    engine, reader = world.open()
+    settings = Settings(steps=visits.steps, snippet=agent.layout.snippet)
+    plan = Plan(settings=settings, read_budget=200)
+    labeller = ByRocchio(engine, reader, agent.grammar, plan) if by == "rocchio" else Promises(engine, agent.grammar)
+    return dagger_batches(Environment(engine, reader, settings), agent, questions, visits, labeller)
+
+
 def _dagger_round(
-    config: TrainConfig, number: int, world: World, questions: Sequence[Question], count: int
+    config: TrainConfig, number: int, world: World, questions: Sequence[Question], dagger: Dagger
 ) -> list[Example]:
     """Examples of states that the agent of the round before reaches on training questions."""
     from orienteer.agents.pointer import examples
-    from orienteer.agents.pointer.dagger import Visits, dagger_batches
+    from orienteer.agents.pointer.dagger import Visits
     from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.agents.pointer.view import Viewer
-    from orienteer.query import GRAMMARS
     from orienteer.reader.model import load_tokenizer
 
-    engine, reader = world.open()
-    layout = config.layout
+    engine, _ = world.open()
     agent = PointerAgent.from_pretrained(config.out, engine, threads=config.threads)
     # Another part of the questions each round.
-    start = (number - 1) * count % len(questions)
-    asked = [*questions[start:], *questions[:start]][:count]
-    visits = Visits(seed=config.seed + number)
-    name = examples.key(agent.fingerprint, "\n".join(question.id for question in asked), str(visits))
+    start = (number - 1) * dagger.questions % len(questions)
+    asked = [*questions[start:], *questions[:start]][: dagger.questions]
+    visits = Visits(dagger.states, seed=config.seed + number)
+    name = examples.key(agent.fingerprint, "\n".join(question.id for question in asked), str((visits, dagger.labels)))
     folder = config.out.parent / "examples" / f"dagger-{number}-{name}"
-    grammar = GRAMMARS[layout.grammar]
-    batches = dagger_batches(engine, reader, agent, grammar, asked, layout.snippet, visits)
+    batches = _visits(world, agent, asked, visits, dagger.labels)
     tokenizer = load_tokenizer(config.base)
-    examples.build(folder, batches, lambda: Viewer(tokenizer, engine, layout.max_pieces))
+    examples.build(folder, batches, lambda: Viewer(tokenizer, engine, config.layout.max_pieces))
     return list(examples.read(folder))
 
 
 def _learn_to_look(
-    folder: Path, world: World, files: Sequence[Path], questions: Sequence[Question], look: int, seed: int
+    folder: Path, world: World, files: Sequence[Path], questions: Sequence[Question], look: Look, seed: int
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Weights of the second opinion, from the sessions that the pointer itself learned from."""
+    """Weights of the second opinion, from the recorded sessions and from states that the pointer itself reaches."""
+    from orienteer.agents.pointer.dagger import TOGETHER as PLAYED
+    from orienteer.agents.pointer.dagger import Visits
     from orienteer.agents.pointer.labels import TOGETHER, by_id, moments
     from orienteer.agents.pointer.preview_train import LEAST_QUESTIONS, LookConfig, lessons, train_preview
     from orienteer.agents.pointer.runtime import PointerAgent
@@ -168,23 +207,46 @@ def _learn_to_look(
 
     engine, reader = world.open()
     agent = PointerAgent.from_pretrained(folder, engine, threads=world.threads)
-    taught: list[Lesson] = []
+    found: list[tuple[str, int, Iterable[list[Moment]]]] = []
     for file in files:
         header, every = read_sessions(file)
         own = [session for session in every if session.variant.grammar == agent.grammar]
-        found = moments(header, own, by_id(questions), engine, reader, snippet=agent.layout.snippet)
-        batches = -(-len(own) // TOGETHER)
-        for batch in track(found, f"looking, {file.name}", batches, console=err, disable=not err.is_terminal):
-            taught += lessons(agent, batch, look)
+        told = moments(header, own, by_id(questions), engine, reader, snippet=agent.layout.snippet)
+        found.append((file.name, -(-len(own) // TOGETHER), told))
+    asked = questions[-look.questions :] if look.questions else []
+    played = _visits(world, agent, asked, Visits(states=look.states, seed=seed), "promise")
+    found.append(("states of its own", -(-len(asked) // PLAYED), played(0)))
+    taught: list[Lesson] = []
+    for name, count, batches in found:
+        for batch in track(batches, f"looking, {name}", count, console=err, disable=not err.is_terminal):
+            taught += lessons(agent, batch, look.count)
     if len({lesson.question_id for lesson in taught}) < LEAST_QUESTIONS:
         out.print(f"only {len(taught)} moments to learn looking from; it passes over what finds nothing new, no more")
         return {}, {}
-    model, measures = train_preview(taught, LookConfig(look, seed=seed))
+    model, measures = train_preview(taught, LookConfig(look.count, seed=seed))
     out.print(
         f"{len(taught):,} moments: the first choice brings {measures['share']:.1%} of the gain within sight, "
         f"{measures['share before']:.1%} without a look"
     )
     return model.tensors(), measures
+
+
+@dataclass(frozen=True, slots=True)
+class Dagger:
+    """A round: so many questions are played, so many states of each labelled, in this way."""
+
+    questions: int
+    states: int
+    labels: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How many refinements are looked at, and on how many questions, with how many states of each, it is learned."""
+
+    count: int
+    questions: int
+    states: int
 
 
 def questions_of(paths: Sequence[Path]) -> list[Question]:

@@ -1,7 +1,8 @@
-"""DAgger: Rocchio's word on states that an agent reaches by itself."""
+"""DAgger: a word on states that an agent reaches by itself, Rocchio's or a promise."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,23 +11,26 @@ from small_world import HARD_QUESTIONS, QUESTIONS, Wanderer
 from tiny_pointer import pointer_tokenizer
 
 from orienteer.agents.pointer import examples as files
-from orienteer.agents.pointer.dagger import Visits, dagger_batches, visited
+from orienteer.agents.pointer.dagger import ByRocchio, Visits, dagger_batches, visited
+from orienteer.agents.pointer.promise import Promises
 from orienteer.agents.pointer.runtime import PointerAgent
 from orienteer.agents.pointer.view import Viewer
 from orienteer.engine import EmbeddedEngine
-from orienteer.query import G2, G4
+from orienteer.query import G2, G4, Refinement
 from orienteer.rocchio import Plan
 from orienteer.session import Environment, Settings
+from orienteer.session.score import K
 
 SETTINGS = Settings(steps=5, snippet=30)
 PLAN = Plan(settings=SETTINGS)
 
 
-def test_what_is_labelled_has_the_gain_that_is_told(embedded: EmbeddedEngine) -> None:
+def test_what_rocchio_labels_has_the_gain_that_is_told(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), SETTINGS)
     visits = Visits(states=3, steps=SETTINGS.steps)
     sessions = visited(environment, Wanderer(), QUESTIONS, visits)
-    [moments] = dagger_batches(embedded, LexicalReader(), Wanderer(), G2, QUESTIONS, 30, visits, PLAN)(0)
+    labeller = ByRocchio(embedded, LexicalReader(), G2, PLAN)
+    [moments] = dagger_batches(environment, Wanderer(), QUESTIONS, visits, labeller)(0)
     assert len(moments) > 5
     for session, observation in zip(sessions, environment.observe(sessions), strict=True):
         for moment in moments:
@@ -39,6 +43,34 @@ def test_what_is_labelled_has_the_gain_that_is_told(embedded: EmbeddedEngine) ->
                 assert after.score is not None
                 assert session.score is not None
                 assert after.score.total - session.score.total == pytest.approx(gain)
+
+
+def test_a_promise_is_what_new_passages_hold_whatever_the_reader_thinks(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), SETTINGS)
+    walked = visited(environment, Wanderer(), QUESTIONS, Visits(states=1, steps=SETTINGS.steps))
+    sessions = [*environment.open(QUESTIONS), *walked]
+    observations = environment.observe(sessions)
+    labels = Promises(embedded, G4)(sessions, observations)
+    promised = 0
+    for session, seen, told in zip(sessions, observations, labels, strict=True):
+        if told is None:
+            assert not session.question.answers
+            continue
+        gains, room = dict(told.gains), K - sum(bool(each.relevant) for each in session.best)
+        words = [term.text for term in seen.terms if term.sources - {"title"}]
+        for refinement in (Refinement("+", "contents", word) for word in words):
+            [after] = environment.take([session], [refinement])
+            new = [each for each in after.seen if each not in session.seen]
+            count = min(room, sum(bool(each.relevant) for each in new))
+            assert gains.get(refinement, 0.0) == pytest.approx(0.1 * count)
+            promised += count
+    assert promised
+
+
+def test_a_question_without_answers_promises_nothing(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), SETTINGS)
+    sessions = environment.open([replace(QUESTIONS[0], answers=())])
+    assert Promises(embedded, G4)(sessions, environment.observe(sessions)) == [None]
 
 
 def test_visited_states_are_drawn_by_the_seed_and_go_on(embedded: EmbeddedEngine) -> None:
@@ -54,7 +86,8 @@ def test_visited_states_are_drawn_by_the_seed_and_go_on(embedded: EmbeddedEngine
 
 def test_a_round_becomes_examples(embedded: EmbeddedEngine, pointer: PointerAgent, tmp_path: Path) -> None:
     questions = [*QUESTIONS, *HARD_QUESTIONS]
-    batches = dagger_batches(embedded, LexicalReader(), pointer, G4, questions, 30, Visits(steps=4), PLAN)
+    environment = Environment(embedded, LexicalReader(), SETTINGS)
+    batches = dagger_batches(environment, pointer, questions, Visits(steps=4), Promises(embedded, G4))
     files.build(tmp_path, batches, lambda: Viewer(pointer_tokenizer(), embedded, 320))
     found = list(files.read(tmp_path))
     assert found

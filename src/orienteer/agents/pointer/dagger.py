@@ -1,12 +1,12 @@
-"""DAgger: states that the agent itself reaches, labelled by Rocchio: it learns to go on from its own mistakes."""
+"""DAgger: states that the agent itself reaches, labelled: it learns to go on from its own mistakes."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from orienteer.agents.pointer.labels import Moment, label
+from orienteer.agents.pointer.labels import Label, Moment, label
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
@@ -14,14 +14,14 @@ from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.lockstep import Choice, Lockstep
 from orienteer.rocchio.plan import Plan, Variant
-from orienteer.session import Agent, Environment, Observation, Session, Settings
+from orienteer.session import Agent, Environment, Observation, Session
 
 TOGETHER = 32  # questions in lock-step
 
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Which states of the agent's sessions are labelled: labelling one costs as much as a step of Rocchio.
+    """Which states of the agent's sessions are labelled.
 
     states   of each session, drawn by `seed`; the first state of all is left out, recorded sessions have it
     """
@@ -52,28 +52,35 @@ def visited(
     ]
 
 
+Labeller = Callable[[Sequence[Session], Sequence[Observation]], Sequence[Label | None]]
+
+
 def dagger_batches(
-    engine: Engine, reader: Reader, agent: Agent, grammar: Grammar, questions: Sequence[Question], snippet: int,
-    visits: Visits | None = None, plan: Plan | None = None,
-) -> Callable[[int], Iterator[list[Moment]]]:  # fmt: skip
+    environment: Environment, agent: Agent, questions: Sequence[Question], visits: Visits, labeller: Labeller
+) -> Callable[[int], Iterator[list[Moment]]]:
     """Batches of labelled moments for `examples.build`; each depends on its own questions alone."""
-    visits = visits or Visits()
-    settings = Settings(steps=visits.steps, snippet=snippet)
-    plan = replace(plan or Plan(read_budget=200), settings=settings)
-    remembered = reader if isinstance(reader, CachedReader) else CachedReader(reader)
-    rocchio = Lockstep(engine, remembered, [Variant(grammar)], plan)
-    environment = Environment(engine, remembered, settings)
 
     def batches(done: int) -> Iterator[list[Moment]]:
         for start in range(done * TOGETHER, len(questions), TOGETHER):
             sessions = visited(environment, agent, questions[start : start + TOGETHER], visits)
-            found = zip(sessions, environment.observe(sessions), rocchio.choose(sessions), strict=True)
-            yield [_moment(grammar, session, seen, choice) for session, seen, choice in found if choice is not None]
+            observations = environment.observe(sessions)
+            found = zip(sessions, observations, labeller(sessions, observations), strict=True)
+            yield [Moment(session.question.id, seen, (told,)) for session, seen, told in found if told is not None]
 
     return batches
 
 
-def _moment(grammar: Grammar, session: Session, observation: Observation, choice: Choice) -> Moment:
-    assert session.score is not None
-    told = label(grammar, session.score.total, choice.chosen, choice.others)
-    return Moment(session.question.id, observation, (told,))
+class ByRocchio:
+    """Labels as recorded sessions have them: exact gains, for some hundred passages read a state."""
+
+    def __init__(self, engine: Engine, reader: Reader, grammar: Grammar, plan: Plan) -> None:
+        remembered = reader if isinstance(reader, CachedReader) else CachedReader(reader)
+        self._grammar, self._rocchio = grammar, Lockstep(engine, remembered, [Variant(grammar)], plan)
+
+    def __call__(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Label | None]:
+        found = zip(sessions, self._rocchio.choose(sessions), strict=True)
+        return [None if choice is None else self._label(session, choice) for session, choice in found]
+
+    def _label(self, session: Session, choice: Choice) -> Label:
+        assert session.score is not None
+        return label(self._grammar, session.score.total, choice.chosen, choice.others)
