@@ -51,6 +51,7 @@ def train_pointer(
     temperature: Annotated[float, typer.Option(help="of the soft targets, in units of the score")] = 0.05,
     freeze_layers: Annotated[int, typer.Option(help="lowest layers that stay as they are", min=0)] = 0,
     layers: Annotated[str, typer.Option(help="layers of the base that are kept, such as 0,2,3,5; none: all")] = "",
+    promise: Annotated[bool, typer.Option(help="also learn what refinements promise that Rocchio did not read")] = True,
     dagger: Annotated[int, typer.Option(help="rounds in which states that the agent reaches are labelled")] = 0,
     dagger_questions: Annotated[int, typer.Option(help="questions that the agent plays a round", min=1)] = 500,
     dagger_states: Annotated[int, typer.Option(help="states of each that are labelled", min=1)] = 6,
@@ -93,7 +94,8 @@ def train_pointer(
     world = World(index, reader, cache, threads)
     tokenizer = load_tokenizer(base)
     examples = gather(
-        out_dir / "examples", sessions, lambda: questions_of(questions), grammars, tokenizer, layout, world.open
+        out_dir / "examples", sessions, lambda: questions_of(questions), grammars, tokenizer, layout, world.open,
+        promise,
     )  # fmt: skip
     out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
     judge = None
@@ -158,15 +160,14 @@ def _visits(
     world: World, agent: PointerAgent, questions: Sequence[Question], visits: Visits, by: str
 ) -> Callable[[int], Iterator[list[Moment]]]:
     """Labelled states that the agent reaches."""
-    from orienteer.agents.pointer.dagger import ByRocchio, dagger_batches
-    from orienteer.agents.pointer.promise import Promises
+    from orienteer.agents.pointer.dagger import ByPromise, ByRocchio, dagger_batches
     from orienteer.rocchio import Plan
     from orienteer.session import Environment, Settings
 
     engine, reader = world.open()
     settings = Settings(steps=visits.steps, snippet=agent.layout.snippet)
     plan = Plan(settings=settings, read_budget=200)
-    labeller = ByRocchio(engine, reader, agent.grammar, plan) if by == "rocchio" else Promises(engine, agent.grammar)
+    labeller = ByRocchio(engine, reader, agent.grammar, plan) if by == "rocchio" else ByPromise(engine, agent.grammar)
     return dagger_batches(Environment(engine, reader, settings), agent, questions, visits, labeller)
 
 
@@ -202,17 +203,19 @@ def _learn_to_look(
     from orienteer.agents.pointer.dagger import Visits
     from orienteer.agents.pointer.labels import TOGETHER, by_id, moments
     from orienteer.agents.pointer.preview_train import LEAST_QUESTIONS, LookConfig, lessons, train_preview
+    from orienteer.agents.pointer.promise import Promises, promised
     from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.rocchio.output import read_sessions
 
     engine, reader = world.open()
     agent = PointerAgent.from_pretrained(folder, engine, threads=world.threads)
+    known, promises = by_id(questions), Promises(engine)
     found: list[tuple[str, int, Iterable[list[Moment]]]] = []
     for file in files:
         header, every = read_sessions(file)
         own = [session for session in every if session.variant.grammar == agent.grammar]
-        told = moments(header, own, by_id(questions), engine, reader, snippet=agent.layout.snippet)
-        found.append((file.name, -(-len(own) // TOGETHER), told))
+        told = moments(header, own, known, engine, reader, snippet=agent.layout.snippet)
+        found.append((file.name, -(-len(own) // TOGETHER), (promised(each, known, promises) for each in told)))
     asked = questions[-look.questions :] if look.questions else []
     played = _visits(world, agent, asked, Visits(states=look.states, seed=seed), "promise")
     found.append(("states of its own", -(-len(asked) // PLAYED), played(0)))

@@ -11,8 +11,9 @@ from small_world import HARD_QUESTIONS, QUESTIONS, Wanderer
 from tiny_pointer import pointer_tokenizer
 
 from orienteer.agents.pointer import examples as files
-from orienteer.agents.pointer.dagger import ByRocchio, Visits, dagger_batches, visited
-from orienteer.agents.pointer.promise import Promises
+from orienteer.agents.pointer.dagger import ByPromise, ByRocchio, Visits, dagger_batches, visited
+from orienteer.agents.pointer.labels import Label, Moment
+from orienteer.agents.pointer.promise import Promises, promised
 from orienteer.agents.pointer.runtime import PointerAgent
 from orienteer.agents.pointer.view import Viewer
 from orienteer.engine import EmbeddedEngine
@@ -50,7 +51,7 @@ def test_a_promise_is_what_new_passages_hold_whatever_the_reader_thinks(embedded
     walked = visited(environment, Wanderer(), QUESTIONS, Visits(states=1, steps=SETTINGS.steps))
     sessions = [*environment.open(QUESTIONS), *walked]
     observations = environment.observe(sessions)
-    labels = Promises(embedded, G4)(sessions, observations)
+    labels = ByPromise(embedded, G4)(sessions, observations)
     promised = 0
     for session, seen, told in zip(sessions, observations, labels, strict=True):
         if told is None:
@@ -70,7 +71,7 @@ def test_a_promise_is_what_new_passages_hold_whatever_the_reader_thinks(embedded
 def test_a_question_without_answers_promises_nothing(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), SETTINGS)
     sessions = environment.open([replace(QUESTIONS[0], answers=())])
-    assert Promises(embedded, G4)(sessions, environment.observe(sessions)) == [None]
+    assert ByPromise(embedded, G4)(sessions, environment.observe(sessions)) == [None]
 
 
 def test_visited_states_are_drawn_by_the_seed_and_go_on(embedded: EmbeddedEngine) -> None:
@@ -87,8 +88,24 @@ def test_visited_states_are_drawn_by_the_seed_and_go_on(embedded: EmbeddedEngine
 def test_a_round_becomes_examples(embedded: EmbeddedEngine, pointer: PointerAgent, tmp_path: Path) -> None:
     questions = [*QUESTIONS, *HARD_QUESTIONS]
     environment = Environment(embedded, LexicalReader(), SETTINGS)
-    batches = dagger_batches(environment, pointer, questions, Visits(steps=4), Promises(embedded, G4))
+    batches = dagger_batches(environment, pointer, questions, Visits(steps=4), ByPromise(embedded, G4))
     files.build(tmp_path, batches, lambda: Viewer(pointer_tokenizer(), embedded, 320))
     found = list(files.read(tmp_path))
     assert found
     assert all(target.grammar == G4 for example in found for target in example.targets)
+
+
+def test_recorded_moments_get_what_rocchio_did_not_read_and_keep_what_it_did(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), SETTINGS)
+    sessions = environment.open(QUESTIONS)
+    observations = environment.observe(sessions)
+    labels = ByPromise(embedded, G4)(sessions, observations)
+    session, seen, told = next(each for each in zip(sessions, observations, labels, strict=True) if each[2].gains)  # type: ignore[union-attr]
+    first = told.gains[0][0]  # type: ignore[union-attr]
+    recorded = Moment(session.question.id, seen, (Label(G4, ((first, 0.37),)), Label(G2, ())))
+    stopped = Moment(session.question.id, seen, (Label(G4, ()),))
+    known = {session.question.id: session.question}
+    whole, same = promised([recorded, stopped], known, Promises(embedded))
+    assert dict(whole.labels[0].gains) == {**dict(told.gains), first: 0.37}  # type: ignore[union-attr]
+    assert whole.labels[1].gains == ()
+    assert same == stopped

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from orienteer.agents.pointer.labels import Label, Moment, label
+from orienteer.agents.pointer.promise import Promises
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
@@ -84,3 +85,15 @@ class ByRocchio:
     def _label(self, session: Session, choice: Choice) -> Label:
         assert session.score is not None
         return label(self._grammar, session.score.total, choice.chosen, choice.others)
+
+
+class ByPromise:
+    """Labels from the texts of what refinements would find; nothing is read."""
+
+    def __init__(self, engine: Engine, grammar: Grammar) -> None:
+        self._grammar, self._promises = grammar, Promises(engine)
+
+    def __call__(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Label | None]:
+        pairs = zip(sessions, observations, strict=True)
+        found = self._promises([(session.question, seen, [self._grammar]) for session, seen in pairs])
+        return [labels[0] if labels else None for labels in found]

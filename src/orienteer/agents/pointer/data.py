@@ -16,6 +16,7 @@ from orienteer.agents.pointer import examples, labels
 from orienteer.agents.pointer.examples import Example
 from orienteer.agents.pointer.folder import Layout
 from orienteer.agents.pointer.labels import Moment
+from orienteer.agents.pointer.promise import Promises, promised
 from orienteer.agents.pointer.view import Viewer
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
@@ -34,20 +35,28 @@ def gather(
     tokenizer: Tokenizer,
     layout: Layout,
     world: World,
+    promise: bool = True,
 ) -> list[Example]:
-    """The examples of files of sessions; index, reader and questions are opened only for what is not encoded yet."""
+    """The examples of files of sessions; index, reader and questions are opened only for what is not encoded yet.
+
+    `promise` adds what recorded sessions leave open: the gains of candidates that Rocchio did not have to read.
+    """
     opened, asked = cache(world), cache(lambda: labels.by_id(questions()))
     found: list[Example] = []
     for file in files:
         names = [grammar.name for grammar in grammars]
-        name = examples.key(_digest(file), json.dumps([names, asdict(layout)]), tokenizer.to_str())
+        name = examples.key(_digest(file), json.dumps([names, asdict(layout), promise]), tokenizer.to_str())
         target = folder / f"{file.name.split('.')[0]}-{name}"
 
         def batches(done: int, file: Path = file) -> Iterator[list[Moment]]:
             header, sessions = read_sessions(file)
             wanted = (session for session in sessions if session.variant.grammar in grammars)
             rest: Iterator[RocchioSession] = islice(wanted, done * labels.TOGETHER, None)
-            return labels.moments(header, rest, asked(), *opened(), snippet=layout.snippet)
+            found = labels.moments(header, rest, asked(), *opened(), snippet=layout.snippet)
+            if not promise:
+                return found
+            promises = Promises(opened()[0])
+            return (promised(moments, asked(), promises) for moments in found)
 
         examples.build(target, batches, lambda: Viewer(tokenizer, opened()[0], layout.max_pieces))
         found += examples.read(target)

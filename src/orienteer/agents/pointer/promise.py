@@ -1,23 +1,26 @@
 """What refinements could bring, told without reading: the passages they find that hold the answer and are new.
 
-Rocchio reads some hundred passages to label a state. Whether a passage holds the answer stands in its text; only how
-high the reader would rank it does not. So every refinement of every state that an agent reaches can be labelled for the
-price of one call to the engine.
+Rocchio reads some hundred passages to label a state, and tells nothing of the candidates that it did not have to read.
+Whether a passage holds the answer stands in its text; only how high the reader would rank it does not. So every
+refinement of every state that an agent reaches can be labelled for the price of one call to the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from orienteer.agents.pointer.labels import Label
+from orienteer.agents.pointer.labels import Label, Moment
 from orienteer.agents.pointer.slots import SLOTS, grammar_slots, open_slots, usable
+from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import QueryError
-from orienteer.query import Grammar, Refinement
+from orienteer.query import Grammar, Operator, Query, Refinement
 from orienteer.rocchio.notes import Notes
-from orienteer.session import Lexicon, Observation, Session
+from orienteer.session import Lexicon, Observation
 from orienteer.session.score import K
 
 # The score that one more passage with the answer among the best five brings, about: 0.2 · w + 0.6 · w · (one of two is
@@ -26,37 +29,67 @@ _WORTH = 0.1
 
 
 class Promises:
-    """Labels of states under a grammar; what is known of a question's passages is kept from state to state."""
+    """Labels of states under grammars, from a question and what is seen of its session."""
 
-    def __init__(self, engine: Engine, grammar: Grammar) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine, self._lexicon = engine, Lexicon(engine)
-        self._grammar, self._slots = grammar, grammar_slots(grammar)
 
-    def __call__(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Label | None]:
-        """None where there is nothing to say: no answer is known."""
-        notes = {session.question.id: Notes(session.question) for session in sessions}
-        return [
-            self._label(session, seen, notes[session.question.id])
-            for session, seen in zip(sessions, observations, strict=True)
-        ]
+    def __call__(
+        self, states: Sequence[tuple[Question, Observation, Sequence[Grammar]]]
+    ) -> list[tuple[Label, ...]]:  # fmt: skip
+        """The labels of each state, one a grammar; none where no answer is known.
 
-    def _label(self, session: Session, observation: Observation, notes: Notes) -> Label | None:
-        if session.score is None:
-            return None
-        room = K - sum(bool(each.relevant) for each in session.best)
-        refinements = self._refinements(observation) if room else []
+        States of one question share what is known of its passages.
+        """
+        notes = {question.id: Notes(question) for question, _, _ in states}
+        return [self._labels(notes[question.id], seen, grammars) for question, seen, grammars in states]
+
+    def _labels(self, notes: Notes, seen: Observation, grammars: Sequence[Grammar]) -> tuple[Label, ...]:
+        if not notes.question.answers:
+            return ()
+        best = notes.slots(each.id for each in seen.passages)
+        notes.judge(self._engine.passages(notes.unjudged()))
+        room = K - int(notes.relevant[best].sum())
+        allowed = np.any([grammar_slots(grammar) for grammar in grammars], axis=0)
+        refinements = self._refinements(seen, allowed) if room else []
         try:
-            lists = self._engine.refine(session.query, refinements, K) if refinements else []
+            lists = self._engine.refine(Query(seen.question, seen.refinements), refinements, K) if refinements else []
         except QueryError:
-            return None
-        new = [[hit.id for hit in hits if hit.id not in observation.seen] for hits in lists]
-        slots = [notes.slots(ids) for ids in new]
+            return ()
+        slots = [notes.slots(hit.id for hit in hits if hit.id not in seen.seen) for hits in lists]
         notes.judge(self._engine.passages(notes.unjudged()))
         holding = [min(room, int(notes.relevant[own].sum())) for own in slots]
-        gains = ((r, _WORTH * count) for r, count in zip(refinements, holding, strict=True) if count)
-        return Label(self._grammar, tuple(gains))
+        gains = [(r, _WORTH * count) for r, count in zip(refinements, holding, strict=True) if count]
+        return tuple(
+            Label(grammar, tuple((r, gain) for r, gain in gains if Operator(r.op, r.weight) in grammar.operators))
+            for grammar in grammars
+        )
 
-    def _refinements(self, observation: Observation) -> list[Refinement]:
-        terms = usable(observation, self._lexicon)
-        places = np.argwhere(open_slots(terms) & self._slots).tolist() if terms else []
+    def _refinements(self, seen: Observation, allowed: NDArray[np.bool_]) -> list[Refinement]:
+        terms = usable(seen, self._lexicon)
+        places = np.argwhere(open_slots(terms) & allowed).tolist() if terms else []
         return [SLOTS[slot][0].apply(SLOTS[slot][1], terms[term].text) for term, slot in places]
+
+
+def promised(moments: Sequence[Moment], questions: Mapping[str, Question], promises: Promises) -> list[Moment]:
+    """Recorded moments with all that they promise: Rocchio tells the gain of what it has read, and no more.
+
+    `questions` are by id. Where Rocchio stopped, nothing is added: it knew of nothing better.
+    """
+    refining = [any(label.gains for label in moment.labels) for moment in moments]
+    states = [
+        (questions[each.question_id], each.observation, [label.grammar for label in each.labels])
+        for each, yes in zip(moments, refining, strict=True)
+        if yes
+    ]
+    told = iter(promises(states))
+    return [
+        replace(moment, labels=tuple(map(_joined, moment.labels, next(told))) or moment.labels) if yes else moment
+        for moment, yes in zip(moments, refining, strict=True)
+    ]
+
+
+def _joined(recorded: Label, promise: Label) -> Label:
+    if not recorded.gains:
+        return recorded
+    return Label(recorded.grammar, tuple({**dict(promise.gains), **dict(recorded.gains)}.items()))
