@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 import time
@@ -18,10 +17,11 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from orienteer.errors import MissingExtraError, OrienteerError
 
@@ -205,7 +205,7 @@ def _portable(error: Exception) -> Exception:
     """Our own errors as they are, if they can travel; any other with its traceback, which could not."""
     if isinstance(error, OrienteerError):
         try:
-            return cast(Exception, pickle.loads(pickle.dumps(error)))
+            return deepcopy(error)  # made again from its arguments, as at the other end
         except Exception:
             return ClusterError(str(error))
     return ClusterError(f"a worker failed: {''.join(traceback.format_exception(error)).strip()}")

@@ -83,7 +83,7 @@ def train_pointer(
     from orienteer.agents.pointer.decoding import Decoding
     from orienteer.agents.pointer.folder import Layout
     from orienteer.agents.pointer.judging import Judge
-    from orienteer.agents.pointer.labels import grammars_of
+    from orienteer.agents.pointer.labels import TOGETHER, grammars_of
     from orienteer.session import Environment, Settings
 
     if dagger_labels not in ("promise", "rocchio"):
@@ -95,7 +95,7 @@ def train_pointer(
     tokenizer = load_tokenizer(base)
     examples = gather(
         out_dir / "examples", sessions, lambda: questions_of(questions), grammars, tokenizer, layout, world.open,
-        promise,
+        promise, lambda file, done: _encoded(file, done * TOGETHER, "sessions"),
     )  # fmt: skip
     out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
     judge = None
@@ -123,7 +123,7 @@ def train_pointer(
         train(examples, config, judge, _show)
     to_int8(config.out, out_dir / "int8", Decoding(stop=stop))
     if look:
-        looking = Look(look, look_questions, look_states)
+        looking = Look(look, look_questions, look_states, promise)
         weights, measures = _learn_to_look(out_dir / "int8", world, sessions, asked, looking, seed)
         to_int8(config.out, out_dir / "int8", Decoding(stop=stop, look=look), weights, look=measures)
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
@@ -176,7 +176,7 @@ def _dagger_round(
 ) -> list[Example]:
     """Examples of states that the agent of the round before reaches on training questions."""
     from orienteer.agents.pointer import examples
-    from orienteer.agents.pointer.dagger import Visits
+    from orienteer.agents.pointer.dagger import TOGETHER, Visits
     from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.agents.pointer.view import Viewer
     from orienteer.reader.model import load_tokenizer
@@ -191,7 +191,10 @@ def _dagger_round(
     folder = config.out.parent / "examples" / f"dagger-{number}-{name}"
     batches = _visits(world, agent, asked, visits, dagger.labels)
     tokenizer = load_tokenizer(config.base)
-    examples.build(folder, batches, lambda: Viewer(tokenizer, engine, config.layout.max_pieces))
+    examples.build(
+        folder, batches, lambda: Viewer(tokenizer, engine, config.layout.max_pieces),
+        lambda done: _encoded(f"round {number}", min(len(asked), done * TOGETHER), f"of {len(asked)} questions"),
+    )  # fmt: skip
     return list(examples.read(folder))
 
 
@@ -215,7 +218,8 @@ def _learn_to_look(
         header, every = read_sessions(file)
         own = [session for session in every if session.variant.grammar == agent.grammar]
         told = moments(header, own, known, engine, reader, snippet=agent.layout.snippet)
-        found.append((file.name, -(-len(own) // TOGETHER), (promised(each, known, promises) for each in told)))
+        whole = (promised(each, known, promises) for each in told)
+        found.append((file.name, -(-len(own) // TOGETHER), whole if look.promise else told))
     asked = questions[-look.questions :] if look.questions else []
     played = _visits(world, agent, asked, Visits(states=look.states, seed=seed), "promise")
     found.append(("states of its own", -(-len(asked) // PLAYED), played(0)))
@@ -226,7 +230,7 @@ def _learn_to_look(
     if len({lesson.question_id for lesson in taught}) < LEAST_QUESTIONS:
         out.print(f"only {len(taught)} moments to learn looking from; it passes over what finds nothing new, no more")
         return {}, {}
-    model, measures = train_preview(taught, LookConfig(look.count, seed=seed))
+    model, measures = train_preview(taught, LookConfig(seed=seed))
     out.print(
         f"{len(taught):,} moments: the first choice brings {measures['share']:.1%} of the gain within sight, "
         f"{measures['share before']:.1%} without a look"
@@ -250,6 +254,7 @@ class Look:
     count: int
     questions: int
     states: int
+    promise: bool
 
 
 def questions_of(paths: Sequence[Path]) -> list[Question]:
@@ -259,6 +264,11 @@ def questions_of(paths: Sequence[Path]) -> list[Question]:
     if not found:
         raise OrienteerError(f"{paths[0] if paths else 'no file'}: no questions in it")
     return found
+
+
+def _encoded(what: str, done: int, unit: str) -> None:
+    """A line now and then, as training has one."""
+    err.print(f"[dim]{what}: {done:,} {unit} encoded[/]")
 
 
 def _show(progress: Progress) -> None:

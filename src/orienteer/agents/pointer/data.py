@@ -36,10 +36,12 @@ def gather(
     layout: Layout,
     world: World,
     promise: bool = True,
+    show: Callable[[str, int], None] = lambda file, batches: None,
 ) -> list[Example]:
     """The examples of files of sessions; index, reader and questions are opened only for what is not encoded yet.
 
     `promise` adds what recorded sessions leave open: the gains of candidates that Rocchio did not have to read.
+    `show` is told how many batches of `labels.TOGETHER` sessions of a file are encoded.
     """
     opened, asked = cache(world), cache(lambda: labels.by_id(questions()))
     found: list[Example] = []
@@ -58,7 +60,10 @@ def gather(
             promises = Promises(opened()[0])
             return (promised(moments, asked(), promises) for moments in found)
 
-        examples.build(target, batches, lambda: Viewer(tokenizer, opened()[0], layout.max_pieces))
+        def told(done: int, file: Path = file) -> None:
+            show(file.name, done)
+
+        examples.build(target, batches, lambda: Viewer(tokenizer, opened()[0], layout.max_pieces), told)
         found += examples.read(target)
     return found
 

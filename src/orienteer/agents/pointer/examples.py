@@ -91,7 +91,12 @@ def _digest(question_id: str) -> int:
     return int.from_bytes(hashlib.sha256(question_id.encode("utf-8", "replace")).digest()[:4], "little")
 
 
-def build(folder: Path, batches: Callable[[int], Iterable[Sequence[Moment]]], viewer: Callable[[], Viewer]) -> None:
+def build(
+    folder: Path,
+    batches: Callable[[int], Iterable[Sequence[Moment]]],
+    viewer: Callable[[], Viewer],
+    show: Callable[[int], None] = lambda done: None,
+) -> None:
     """Fills a folder; `batches(n)` gives the batches of moments after the first n, each becomes a file.
 
     Nothing is opened where the folder is full already.
@@ -107,6 +112,7 @@ def build(folder: Path, batches: Callable[[int], Iterable[Sequence[Moment]]], vi
         examples = [example for moment in batch if (example := encode(moment, made)) is not None]
         _write(_part(folder, number), save_safetensors(_pack(examples), {"version": str(VERSION)}))
         number += 1
+        show(number)
     _write(folder / DONE, json.dumps({"version": VERSION, "parts": number}).encode())
 
 

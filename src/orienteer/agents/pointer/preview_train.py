@@ -35,7 +35,6 @@ class Lesson:
 class LookConfig:
     """held_out: one question of so many judges the epochs; the best epoch is kept."""
 
-    look: int = 48
     epochs: int = 30
     batch: int = 32
     learning_rate: float = 1e-3
