@@ -116,13 +116,13 @@ def main() -> None:
     parser.add_argument("--snippet", type=int, default=45)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--sessions", type=int, default=64)
-    parser.add_argument("--look", type=int, default=0)
+    parser.add_argument("--blind", action="store_true", help="without a look at what refinements find")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
 
     files = load_folder(arguments.pointer) if arguments.pointer else untrained(arguments.base)
-    files = replace(files, decoding=replace(files.decoding, look=arguments.look))
+    files = replace(files, decoding=replace(files.decoding, look=not arguments.blind))
     engine = open_index(arguments.index)
     questions = list(islice(read_questions(arguments.questions), arguments.sessions))
     settings = Settings(steps=arguments.steps, snippet=arguments.snippet)
@@ -133,7 +133,7 @@ def main() -> None:
             "load when started": os.getloadavg()[0],
             "snippet": arguments.snippet,
             "steps": arguments.steps,
-            "look": arguments.look,
+            "look": "weigher.centre" in files.tensors and not arguments.blind,
         }
     }
     for name, together, asked in (("one session", 1, questions[:8]), ("in lock-step", len(questions), questions)):

@@ -14,6 +14,7 @@ from orienteer.commands import benching
 from orienteer.commands.dense import dense_run, embed
 from orienteer.commands.evaluating import evaluate
 from orienteer.commands.indexing import index, search
+from orienteer.commands.look import train_look
 from orienteer.commands.muzero import train_muzero
 from orienteer.commands.pointer import train_pointer
 from orienteer.commands.reader import read, train_reader
@@ -61,7 +62,7 @@ ROOMS: dict[str, tuple[Command, ...]] = {
     "Judge": (evaluate, embed, dense_run),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }
-MODELS: tuple[Command, ...] = (train_reader, train_pointer, train_t5, train_answerer, train_muzero)
+MODELS: tuple[Command, ...] = (train_reader, train_pointer, train_look, train_t5, train_answerer, train_muzero)
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions, benching.bench_mcts,

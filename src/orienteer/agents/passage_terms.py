@@ -9,6 +9,7 @@ from math import exp
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine
@@ -23,6 +24,18 @@ class PassageTerms(Protocol):
 
     def background(self, term: str, passages: Sequence[Mapping[str, int]]) -> float:
         """P(w | C): the share of the term in the collection; `passages` are some of it, by their counts."""
+        ...
+
+    def stream(self, passage: Passage) -> NDArray[np.int64]:
+        """The numbers of the terms of `contents` in order."""
+        ...
+
+    def numbers(self, terms: Sequence[str]) -> list[int]:
+        """The number of each term; below 0 where none is known."""
+        ...
+
+    def text(self, number: int) -> str:
+        """The term of a number."""
         ...
 
 
@@ -50,19 +63,33 @@ class IndexedTerms:
     def background(self, term: str, passages: Sequence[Mapping[str, int]]) -> float:
         return self._background(term)
 
-    def _read(self, passage_id: str) -> Mapping[str, int]:
+    def stream(self, passage: Passage) -> NDArray[np.int64]:
+        return self._stream(passage.id)
+
+    def numbers(self, terms: Sequence[str]) -> list[int]:
+        from orienteer.engine.clauses import find_terms
+
+        found: list[int] = find_terms(self._index, list(terms)).tolist() if terms else []
+        return found
+
+    def text(self, number: int) -> str:
+        return self._index.term(number)
+
+    def _stream(self, passage_id: str) -> NDArray[np.int64]:
         number = self._index.number(passage_id)
         if number is None:
-            return {}
+            return np.empty(0, np.int64)
         ends = self._index.array("stream_ends")
         stream = self._index.array("stream")[int(ends[number - 1]) if number else 0 : int(ends[number])]
-        terms, first, counts = np.unique(stream[stream >= 0], return_index=True, return_counts=True)
+        return stream[stream >= 0].astype(np.int64)  # without the places of stop words
+
+    def _read(self, passage_id: str) -> Mapping[str, int]:
+        stream = self._stream(passage_id)
+        terms, first, counts = np.unique(stream, return_index=True, return_counts=True)
         return {self._index.term(int(terms[i])): int(counts[i]) for i in np.argsort(first)}
 
     def _look_up(self, term: str) -> float:
-        from orienteer.engine.clauses import find_terms
-
-        [number] = find_terms(self._index, [term]).tolist()
+        [number] = self.numbers([term])
         if number < 0:
             return 0.0
         offsets, codes = self._index.array("offsets"), self._index.array("codes")
@@ -81,10 +108,28 @@ class AnalysedTerms:
     def __init__(self, engine: Engine) -> None:
         self._idf = lru_cache(1 << 17)(lambda term: engine.idf("contents", term))
         self._absent = engine.idf("contents", "no such term")  # no term has a blank in it
-        self._analysed = lru_cache(_REMEMBERED)(lambda text: Counter(engine.analyze(text)))
+        self._analysed = lru_cache(_REMEMBERED)(lambda text: tuple(engine.analyze(text)))
+        self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
 
     def counts(self, passage: Passage) -> Mapping[str, int]:
-        return self._analysed(passage.contents)
+        return Counter(self._analysed(passage.contents))
+
+    def stream(self, passage: Passage) -> NDArray[np.int64]:
+        return np.array([self._number(term) for term in self._analysed(passage.contents)], np.int64)
+
+    def numbers(self, terms: Sequence[str]) -> list[int]:
+        return [self._number(term) for term in terms]
+
+    def text(self, number: int) -> str:
+        return self._texts[number]
+
+    def _number(self, term: str) -> int:
+        """As they come."""
+        number = self._numbers.setdefault(term, len(self._texts))
+        if number == len(self._texts):
+            self._texts.append(term)
+        return number
 
     def background(self, term: str, passages: Sequence[Mapping[str, int]]) -> float:
         idf = self._idf(term)

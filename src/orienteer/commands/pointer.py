@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import track
 
 from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from orienteer.agents.pointer.dagger import Visits
     from orienteer.agents.pointer.examples import Example
     from orienteer.agents.pointer.labels import Moment
-    from orienteer.agents.pointer.preview_train import Lesson
     from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.agents.pointer.train import Progress, TrainConfig
     from orienteer.data import Question
@@ -59,11 +57,6 @@ def train_pointer(
         str, typer.Option(help="promise: by passages that hold the answer, unread; rocchio: exact, dear")
     ] = "promise",
     dagger_minutes: Annotated[float, typer.Option(help="of training a round")] = 20.0,
-    look: Annotated[
-        int, typer.Option(help="likeliest refinements tried on the engine before one is taken; 0: none", min=0)
-    ] = 48,
-    look_questions: Annotated[int, typer.Option(help="questions that it plays to learn looking from", min=0)] = 500,
-    look_states: Annotated[int, typer.Option(help="states of each that it learns from", min=1)] = 6,
     stop: Annotated[float, typer.Option(help="probability of stopping at which the agent stops, where it may")] = 0.5,
     seed: int = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
@@ -122,10 +115,6 @@ def train_pointer(
         )  # fmt: skip
         train(examples, config, judge, _show)
     to_int8(config.out, out_dir / "int8", Decoding(stop=stop))
-    if look:
-        looking = Look(look, look_questions, look_states, promise)
-        weights, measures = _learn_to_look(out_dir / "int8", world, sessions, asked, looking, seed)
-        to_int8(config.out, out_dir / "int8", Decoding(stop=stop, look=look), weights, look=measures)
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
 
 
@@ -198,46 +187,6 @@ def _dagger_round(
     return list(examples.read(folder))
 
 
-def _learn_to_look(
-    folder: Path, world: World, files: Sequence[Path], questions: Sequence[Question], look: Look, seed: int
-) -> tuple[dict[str, Any], dict[str, float]]:
-    """Weights of the second opinion, from the recorded sessions and from states that the pointer itself reaches."""
-    from orienteer.agents.pointer.dagger import TOGETHER as PLAYED
-    from orienteer.agents.pointer.dagger import Visits
-    from orienteer.agents.pointer.labels import TOGETHER, by_id, moments
-    from orienteer.agents.pointer.preview_train import LEAST_QUESTIONS, LookConfig, lessons, train_preview
-    from orienteer.agents.pointer.promise import Promises, promised
-    from orienteer.agents.pointer.runtime import PointerAgent
-    from orienteer.rocchio.output import read_sessions
-
-    engine, reader = world.open()
-    agent = PointerAgent.from_pretrained(folder, engine, threads=world.threads)
-    known, promises = by_id(questions), Promises(engine)
-    found: list[tuple[str, int, Iterable[list[Moment]]]] = []
-    for file in files:
-        header, every = read_sessions(file)
-        own = [session for session in every if session.variant.grammar == agent.grammar]
-        told = moments(header, own, known, engine, reader, snippet=agent.layout.snippet)
-        whole = (promised(each, known, promises) for each in told)
-        found.append((file.name, -(-len(own) // TOGETHER), whole if look.promise else told))
-    asked = questions[-look.questions :] if look.questions else []
-    played = _visits(world, agent, asked, Visits(states=look.states, seed=seed), "promise")
-    found.append(("states of its own", -(-len(asked) // PLAYED), played(0)))
-    taught: list[Lesson] = []
-    for name, count, batches in found:
-        for batch in track(batches, f"looking, {name}", count, console=err, disable=not err.is_terminal):
-            taught += lessons(agent, batch, look.count)
-    if len({lesson.question_id for lesson in taught}) < LEAST_QUESTIONS:
-        out.print(f"only {len(taught)} moments to learn looking from; it passes over what finds nothing new, no more")
-        return {}, {}
-    model, measures = train_preview(taught, LookConfig(seed=seed))
-    out.print(
-        f"{len(taught):,} moments: the first choice brings {measures['share']:.1%} of the gain within sight, "
-        f"{measures['share before']:.1%} without a look"
-    )
-    return model.tensors(), measures
-
-
 @dataclass(frozen=True, slots=True)
 class Dagger:
     """A round: so many questions are played, so many states of each labelled, in this way."""
@@ -245,16 +194,6 @@ class Dagger:
     questions: int
     states: int
     labels: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How many refinements are looked at, and on how many questions, with how many states of each, it is learned."""
-
-    count: int
-    questions: int
-    states: int
-    promise: bool
 
 
 def questions_of(paths: Sequence[Path]) -> list[Question]:

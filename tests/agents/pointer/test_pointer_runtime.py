@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lexical_reader import LexicalReader
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
-from tiny_pointer import observation, observations, save_pointer
+from tiny_pointer import observations, save_pointer, weigher_tensors
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
-from orienteer.agents.pointer.decoding import Choices, Decoding, choices
+from orienteer.agents.pointer.decoding import Decoding, choices
 from orienteer.agents.pointer.folder import Layout, load_folder
 from orienteer.agents.pointer.head import Scores, pool
-from orienteer.agents.pointer.preview import HIT_FEATURES
 from orienteer.agents.pointer.runtime import PointerAgent
-from orienteer.agents.pointer.slots import SLOTS
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.errors import OrienteerError
-from orienteer.query import GRAMMARS, Operator, Query, Refinement
+from orienteer.query import GRAMMARS, Operator, Refinement
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.session import Agent, Environment, Observation, ObservedPassage, Settings, Stop, Term, run_sessions
+from orienteer.session import Agent, Environment, Settings, Stop, run_sessions
 
 WORLD = ReferenceEngine(PASSAGES)
 
@@ -75,9 +72,9 @@ def test_a_pointer_is_made_by_its_name(embedded: EmbeddedEngine, pointer_folder:
     assert isinstance(entry.agent, Agent)
     assert entry.agent.grammar.name == "G1"
     assert entry.settings.steps == 7
-    looking = make_agent(f"pointer+look6={pointer_folder}", embedded).agent
-    assert isinstance(looking, PointerAgent)
-    assert (looking.grammar.name, looking.decoding.look) == ("G4", 6)
+    blind = make_agent(f"pointer-blind={pointer_folder}", embedded).agent
+    assert isinstance(blind, PointerAgent)
+    assert (blind.grammar.name, blind.decoding.look) == ("G4", False)
 
 
 def test_a_missing_checkpoint_says_how_to_make_one(embedded: EmbeddedEngine, tmp_path: Path) -> None:
@@ -99,60 +96,20 @@ def test_an_agent_that_may_stop_does_so_once_it_is_likely_enough(embedded: Embed
     assert stops == [True, False]
 
 
-def _choices(seen: Observation, *words: str) -> Choices:
-    """The words as required terms, the first the likeliest; one that is not in the observation counts too."""
-    known = {term.text: term for term in seen.terms}
-    terms = tuple(known.get(word) or Term(word, 1.0, frozenset({"snippet"})) for word in words)
-    plus = SLOTS.index((Operator("+"), "contents"))
-    places = np.arange(len(words)) * len(SLOTS) + plus
-    return Choices(terms, places, np.log(np.array([0.5, 0.3, 0.2])[: len(words)]), 0.0)
+def test_an_agent_that_looks_keeps_the_contract(engine: Engine, tmp_path: Path) -> None:
+    folder = save_pointer(tmp_path, more=weigher_tensors())
+    agent = PointerAgent.from_pretrained(folder, engine, threads=1)
+    assert agent.looks
+    check_agent(agent, Environment(engine, LexicalReader(), Settings(steps=5)), QUESTIONS)
 
 
-def test_a_look_passes_over_what_finds_nothing_or_nothing_new(embedded: EmbeddedEngine, pointer_folder: Path) -> None:
-    environment = Environment(embedded, LexicalReader(), Settings())
-    [seen] = environment.observe(environment.open([QUESTIONS[0]]))
-    words = [term.text for term in seen.terms]
-    found = {word: {hit.id for hit in embedded.search(_plus(seen.question, word), 5)} for word in words}
-    known = next(word for word in words if found[word])
-    other = next(word for word in words if found[word] - found[known])
-    seen = replace(seen, seen=frozenset(found[known]))
-    agent = make_agent(f"pointer+look3={pointer_folder}", embedded).agent
-    assert isinstance(agent, PointerAgent)
-    preview = agent.preview(seen, _choices(seen, "nosuchword", known, other), 3)
-    assert preview is not None
-    assert preview.hopeful.tolist() == [False, False, True]
-    assert preview.new[2].sum() == len(found[other] - found[known])
-    assert agent._after_a_look(seen, _choices(seen, "nosuchword", known, other)) == 2
-    assert agent._after_a_look(seen, _choices(seen, "nosuchword", known)) == 0  # nothing is new: the likeliest
-
-
-def test_a_preview_tells_which_hits_hold_the_question_and_an_answer(
-    embedded: EmbeddedEngine, pointer_folder: Path
-) -> None:
-    passage = PASSAGES[0]
-    word = passage.text.split()[-1].strip(".").lower()
-    bare = observation(embedded, passage.title, [ObservedPassage("other", "Other", "", word, 0.7)])
-    agent = make_agent(f"pointer+look3={pointer_folder}", embedded).agent
-    assert isinstance(agent, PointerAgent)
-    preview = agent.preview(bare, _choices(bare, word), 1)
-    assert preview is not None
-    ids = [hit.id for hit in embedded.search(_plus(passage.title, word), 5)]
-    row = dict(zip(HIT_FEATURES, preview.of_hits[0, ids.index(passage.id)].tolist(), strict=True))
-    assert row["share of the question"] == pytest.approx(1.0)
-    assert row["share of the question in the title"] == pytest.approx(1.0)
-    assert (row["holds answer 1"], row["holds answer 2"]) == (1.0, 0.0)
-    assert row["best PS whose answer it holds"] == pytest.approx(0.7)
-    assert row["times the term"] > 0
-
-
-def _plus(question: str, term: str) -> Query:
-    return Query(question, (Refinement("+", "contents", term),))
-
-
-def test_an_agent_that_looks_keeps_the_contract(embedded: EmbeddedEngine, tmp_path: Path) -> None:
-    folder = save_pointer(tmp_path, decoding=Decoding(look=8))
-    environment = Environment(embedded, LexicalReader(), Settings(steps=5))
-    check_agent(PointerAgent.from_pretrained(folder, embedded, threads=1), environment, QUESTIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_with_a_look_take_no_illegal_step(seed: int, embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    agent = PointerAgent.from_pretrained(save_pointer(tmp_path, more=weigher_tensors(seed)), embedded, threads=1)
+    environment = Environment(embedded, LexicalReader(), Settings(steps=12))
+    for session in run_sessions(environment, agent, [*QUESTIONS, *HARD_QUESTIONS]).sessions:
+        assert session.ended != "illegal", session.error
+        assert session.ended != "error" or "cannot be asked" in session.error
 
 
 def test_pooling_takes_the_mean_of_a_terms_pieces_in_each_source() -> None:
@@ -230,7 +187,7 @@ def test_a_folder_holds_no_more_than_it_should(pointer_folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"stop": 1.5}, {"look": -1}])
+@pytest.mark.parametrize("wrong", [{"stop": 1.5}, {"success": -1}])
 def test_decoding_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OrienteerError, match="expected"):
         Decoding(**wrong)  # type: ignore[arg-type]

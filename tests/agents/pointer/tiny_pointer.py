@@ -22,6 +22,7 @@ from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.folder import Layout, save_folder
 from orienteer.agents.pointer.rendering import KINDS, MARKS, SOURCES
+from orienteer.agents.pointer.sight_features import FEATURES
 from orienteer.agents.pointer.slots import OPERATORS, SLOTS
 from orienteer.data.passage import Passage
 from orienteer.engine import Engine
@@ -67,12 +68,30 @@ def pointer_tensors(seed: int = 0) -> Tensors:
     return tensors | {name: generator.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def save_pointer(folder: Path, seed: int = 0, decoding: Decoding | None = None, layout: Layout | None = None) -> Path:
+def weigher_tensors(seed: int = 0) -> Tensors:
+    """A weigher of random weights: it looks, and sees nothing of use."""
+    generator = np.random.default_rng(seed)
+    tensors: Tensors = {
+        "weigher.centre": np.zeros(len(FEATURES), np.float32), "weigher.width": np.ones(len(FEATURES), np.float32),
+        "weigher.spread": np.zeros(2, np.float32),
+    }  # fmt: skip
+    for name, rows, columns in (("first", 8, len(FEATURES)), ("second", 6, 8), ("told", 3, 6)):
+        tensors[f"weigher.{name}.weight"] = generator.normal(0, 0.5, (rows, columns)).astype(np.float32)
+        tensors[f"weigher.{name}.bias"] = np.zeros(rows, np.float32)
+    return tensors
+
+
+def save_pointer(
+    folder: Path,
+    seed: int = 0,
+    decoding: Decoding | None = None,
+    layout: Layout | None = None,
+    more: Tensors | None = None,
+) -> Path:
     tokenizer = pointer_tokenizer()
     config = {**CONFIG, "vocab_size": tokenizer.get_vocab_size()}
-    save_folder(
-        folder, config, pointer_tensors(seed), tokenizer.to_str(), layout or Layout(), decoding or Decoding()
-    )  # fmt: skip
+    tensors = {**pointer_tensors(seed), **(more or {})}
+    save_folder(folder, config, tensors, tokenizer.to_str(), layout or Layout(), decoding or Decoding())
     return folder
 
 

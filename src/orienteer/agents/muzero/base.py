@@ -68,7 +68,7 @@ def load_base(name: str | Path) -> Base:
         return base_of(own.load_folder(folder))
     if "pointer" in config:
         found = pointer.load_folder(folder)
-        tensors = {name: value for name, value in found.tensors.items() if not name.startswith("preview.")}
+        tensors = {name: value for name, value in found.tensors.items() if not name.startswith("weigher.")}
         return Base(found.config, tensors, found.tokenizer, True, folder.name)
     if "reader" in config:
         files = reader.load_folder(folder)

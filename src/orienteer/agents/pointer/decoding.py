@@ -1,4 +1,4 @@
-"""From scores to an action: the likeliest refinement that is legal, after a look at what it finds if wanted."""
+"""From scores to an action: the likeliest refinement that is legal."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from orienteer.session import Lexicon, Observation, Term
 class Decoding:
     """How a moment's scores become an action.
 
-    stop    where an agent may stop: it does once the probability of stopping is at least this
-    look    of the likeliest refinements, how many are tried on the engine before one is taken; 0: none
+    stop      where an agent may stop: it does once the probability of stopping is at least this
+    look      whether it looks at what the refinements find before it takes one, if it has learned to
+    success   what one of five passages holding the answer is worth, where NDCG@5 of 1 is worth 1
+    price     what a passage must bring to be worth reading
     """
 
     stop: float = 0.5
-    look: int = 0
+    look: bool = True
+    success: float = 0.5
+    price: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.stop <= 1:
             raise OrienteerError(f"a stop threshold of {self.stop}; expected a probability, 0 to 1")
-        if self.look < 0:
-            raise OrienteerError(f"a look at {self.look} refinements; expected 0 or more")
+        if self.success < 0:
+            raise OrienteerError(f"a worth of success of {self.success}; expected 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,10 +110,10 @@ def build(
     made = viewer()
     for batch in batches(number):
         examples = [example for moment in batch if (example := encode(moment, made)) is not None]
-        _write(_part(folder, number), save_safetensors(_pack(examples), {"version": str(VERSION)}))
+        write_whole(_part(folder, number), save_safetensors(_pack(examples), {"version": str(VERSION)}))
         number += 1
         show(number)
-    _write(folder / DONE, json.dumps({"version": VERSION, "parts": number}).encode())
+    write_whole(folder / DONE, json.dumps({"version": VERSION, "parts": number}).encode())
 
 
 def read(folder: Path) -> Iterator[Example]:
@@ -203,7 +203,8 @@ def _part(folder: Path, number: int) -> Path:
     return folder / f"{number:05}.safetensors"
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """The file as a whole, or none."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         with partial.open("wb") as file:

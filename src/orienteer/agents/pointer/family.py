@@ -1,4 +1,4 @@
-"""The pointer's names: `pointer`, `pointer-G1`, `pointer-G1+look8`, each also with `=DIR`."""
+"""The pointer's names: `pointer`, `pointer-G1`, `pointer-G1-blind`, each also with `=DIR`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def _pointer(wanted: Wanted) -> Entry:
 
     assert wanted.folder is not None
     files = load_folder(wanted.folder)
-    if look := wanted.found["look"]:
-        files = replace(files, decoding=replace(files.decoding, look=int(look)))
+    if wanted.found["blind"]:
+        files = replace(files, decoding=replace(files.decoding, look=False))
     grammar = GRAMMARS[wanted.found["grammar"] or files.layout.grammar]
     settings = replace(wanted.settings, snippet=files.layout.snippet)
     return Entry(wanted.name, PointerAgent(files, wanted.engine, grammar), settings)
 
 
 FAMILY = Family(
-    "pointer, pointer-G0…G4, pointer-G4+lookN",
-    "each step takes the refinement that a trained model scores highest; +lookN tries the best N on the engine first",
+    "pointer, pointer-G0…G4, pointer-blind",
+    "a trained model scores every refinement, looks at what each would find, and takes the most promising; "
+    "-blind takes the likeliest without a look",
     "reader, checkpoint",
-    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?:\+look(?P<look>[0-9]{1,3}))?"),
+    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?P<blind>-blind)?"),
     _pointer,
     ("pointer", *(f"pointer-{name}" for name in GRAMMARS)),
     Checkpoint("orienteer train pointer", shipped=lambda found: _WEIGHTS),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.rendering import MAX_PIECES
+from orienteer.agents.pointer.sight_features import FEATURES
 from orienteer.query import GRAMMARS
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.model_folder import Tensors, corrupt, read_folder, write_folder
@@ -32,6 +33,7 @@ class Layout:
     grammar: str = "G4"
     term_features: tuple[str, ...] = TERM_FEATURES
     moment_features: tuple[str, ...] = MOMENT_FEATURES
+    sight_features: tuple[str, ...] = FEATURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,18 @@ def save_folder(
 
 
 def _layout(folder: Path, row: Mapping[str, Any]) -> Layout:
-    lists = {name: tuple(row[name]) for name in ("term_features", "moment_features")}
+    lists = {name: tuple(row[name]) for name in row if name.endswith("_features")}
     layout = Layout(**{**row, **lists})
-    check_features(folder, layout.term_features, layout.moment_features)
+    check_features(folder, layout.term_features, layout.moment_features, layout.sight_features)
     if layout.grammar not in GRAMMARS:
         raise ValueError(f"a grammar {layout.grammar!r}")
     return layout
 
 
-def check_features(folder: Path, of_terms: tuple[str, ...], of_moment: tuple[str, ...]) -> None:
-    if (of_terms, of_moment) != (TERM_FEATURES, MOMENT_FEATURES):
+def check_features(
+    folder: Path, of_terms: tuple[str, ...], of_moment: tuple[str, ...], of_sight: tuple[str, ...] = FEATURES
+) -> None:
+    if (of_terms, of_moment, of_sight) != (TERM_FEATURES, MOMENT_FEATURES, FEATURES):
         raise ModelCorruptError(
             f"{folder}: trained with other features than this program computes; train it again, or use the version "
             "of Orienteer that wrote it"

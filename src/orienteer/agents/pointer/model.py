@@ -134,7 +134,7 @@ class PointerModel(nn.Module):
         model = cls(encoder, marks, len(tensors["mix.bias"]))
         try:
             table = tensors["encoder.embeddings.word_embeddings.weight"]
-            own = {name: value for name, value in tensors.items() if not name.startswith("preview.")}
+            own = {name: value for name, value in tensors.items() if not name.startswith("weigher.")}
             state = {name: torch.from_numpy(value.copy()) for name, value in own.items()}
             model.load_state_dict({**state, "marks": torch.from_numpy(table[marks].copy())})
         except (RuntimeError, KeyError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,18 @@ from tokenizers import Tokenizer
 from orienteer.agents.pointer.decoding import Choices, choices, has_room, wants_stop
 from orienteer.agents.pointer.folder import SHIPPED, PointerFiles, load_folder
 from orienteer.agents.pointer.head import Head, Scores
-from orienteer.agents.pointer.preview import Preview, Previewer
-from orienteer.agents.pointer.preview_head import PreviewHead
+from orienteer.agents.pointer.sight import Looker, Sight
 from orienteer.agents.pointer.slots import grammar_bits, grammar_slots
 from orienteer.agents.pointer.view import View, Viewer
+from orienteer.agents.pointer.weigher import Doubles, Weigher, gains
 from orienteer.engine.protocol import Engine
+from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Grammar
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.model_folder import dequantise, quantise
 from orienteer.reader.runtime import Compute
-from orienteer.session import STOP, Action, Observation
+from orienteer.session import STOP, UNDO, Action, Observation
 
 _TOLD = 5  # of the likeliest refinements, how many the notes name
 
@@ -47,7 +49,6 @@ class PointerAgent:
         self.grammar = grammar or GRAMMARS[files.layout.grammar]
         self._allowed, self._bits = grammar_slots(self.grammar), grammar_bits(self.grammar)
         self._viewer = Viewer(tokenizer, engine, files.layout.max_pieces)
-        self._previewer = Previewer(engine, self._viewer.lexicon)
         threads = threads or len(os.sched_getaffinity(0))
         ids = tokenizer.get_vocab()
         try:
@@ -56,8 +57,11 @@ class PointerAgent:
             self._encoder = _encoder(model, compute, rows=threads, cores=1)
             # A row that comes alone is shared by all cores; its states are the same to the bit.
             self._for_one = _encoder(model, compute, rows=1, cores=threads) if threads > 1 else self._encoder
-            self._head = Head(dequantise(files.tensors))
-            self._second = PreviewHead(files.tensors) if "preview.worth.weight" in files.tensors else None
+            exact = dequantise(files.tensors)
+            self._head = Head(exact)
+            table = exact["encoder.embeddings.word_embeddings.weight"]
+            self._looker = cache(lambda: Looker(engine, self._viewer.lexicon, ids, table))
+            self._weigher = Weigher(exact) if "weigher.centre" in exact else None
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a pointer: {error!r}; train it again") from None
         self._workers = ThreadPoolExecutor(threads, "pointer") if threads > 1 else None
@@ -120,21 +124,48 @@ class PointerAgent:
         }
         if wants_stop(found, observation, self.decoding) or not has_room(observation, self._viewer.lexicon):
             return STOP, notes
-        return found.refinement(self._after_a_look(observation, found)), notes
+        sight = self.look(observation, found) if self.looks and self.decoding.look else None
+        if sight is None:
+            return found.refinement(0), notes
+        worth = self.worth(sight)
+        first = [int(rank) for rank in np.argsort(-worth, kind="stable")[:_TOLD] if worth[rank] > 0]
+        notes["promising"] = [[str(found.refinement(rank)), round(float(worth[rank]), 4)] for rank in first]
+        return _after_a_look(observation, found, sight, worth), notes
 
-    def _after_a_look(self, observation: Observation, found: Choices) -> int:
-        """The rank of the refinement to take: of those that find something new, the one that promises most."""
-        preview = self.preview(observation, found, self.decoding.look) if self.decoding.look > 1 else None
-        if preview is None or not preview.hopeful.any():
-            return 0
-        worth = found.log_probabilities[: len(preview.new)]
-        if self._second is not None:
-            worth = worth + self._second(preview)
-        return int(np.argmax(np.where(preview.hopeful, worth, -np.inf)))
+    def look(self, observation: Observation, found: Choices) -> Sight | None:
+        """What all refinements would find; None where the engine cannot answer them."""
+        return self._looker()(observation, found)
 
-    def preview(self, observation: Observation, found: Choices, count: int) -> Preview | None:
-        """What the `count` likeliest refinements find; None where the engine cannot answer them."""
-        return self._previewer(observation, found, count)
+    @property
+    def looks(self) -> bool:
+        """Whether it has learned to look."""
+        return self._weigher is not None
+
+    def worth(self, sight: Sight) -> Doubles:
+        """What each refinement brings, to be expected; -inf where it finds nothing new."""
+        return np.where((sight.found >= 0).any(1), sight.of_candidates(self.values(sight)), -np.inf)
+
+    def values(self, sight: Sight) -> Doubles:
+        """What reading each passage within sight brings, less its price."""
+        if self._weigher is None:
+            raise OrienteerError("this pointer has not learned to look; `orienteer train pointer` teaches it")
+        ndcg, success = gains(sight, self._weigher(sight.features))
+        return ndcg + self.decoding.success * success - self.decoding.price
+
+
+def _after_a_look(observation: Observation, found: Choices, sight: Sight, worth: Doubles) -> Action:
+    """The refinement that promises most.
+
+    Where none promises anything: back to the query before, from where other passages are within sight; from the
+    question itself, the likeliest one that costs no reading.
+    """
+    best = int(np.argmax(worth))
+    if worth[best] > 0:
+        return found.refinement(best)
+    if observation.refinements:
+        return UNDO
+    idle = np.flatnonzero(np.isneginf(worth))
+    return found.refinement(int(idle[0]) if len(idle) else best)
 
 
 def _encoder(model: dict[str, bytes], compute: Compute, rows: int, cores: int) -> Any:

@@ -1,0 +1,81 @@
+"""What lies within sight: every passage that some refinement would find and that was not read yet.
+
+Looking at lists of hits is free, reading them is not: the engine answers all refinements of a moment in one pass, and
+the words of a passage tell whether it is worth reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.pointer.decoding import Choices
+from orienteer.agents.pointer.linear import Floats
+from orienteer.agents.pointer.sight_features import FEATURES, PassageFeatures, directions
+from orienteer.agents.pointer.words import Words
+from orienteer.engine.protocol import Engine
+from orienteer.errors import QueryError
+from orienteer.query import Query
+from orienteer.session import Lexicon, Observation
+from orienteer.session.score import K
+
+_FIRST_ANSWER = FEATURES.index("holds answer 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Passages within one refinement's reach, and which refinement finds which.
+
+    ids        of the passages
+    features   [passages, features]
+    found      [candidates, K]: places in `ids`; -1 where there is no hit, or one that was read before
+    ps         of the best passages so far, highest first
+    says       [best passages]: those that give the same answer have the same number
+    holds      [passages]: the number of the first of these answers that it holds; -1: none
+    """
+
+    ids: tuple[str, ...]
+    features: Floats
+    found: NDArray[np.int64]
+    ps: NDArray[np.float64]
+    says: NDArray[np.int64]
+    holds: NDArray[np.int64]
+
+    def of_candidates(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of each candidate's new hits [candidates]."""
+        summed: NDArray[np.float64] = np.append(values, 0.0)[self.found].sum(1)
+        return summed
+
+
+class Looker:
+    """Looks at what an engine would find; `pieces` numbers the rows of `table`, a BERT's word vectors."""
+
+    def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Floats) -> None:
+        self._engine, self._lexicon = engine, lexicon
+        self._features = PassageFeatures(engine, lexicon, Words(engine, lexicon, pieces), directions(table))
+
+    def __call__(self, observation: Observation, choices: Choices) -> Sight | None:
+        """Of all refinements that may be chosen; None where the engine cannot answer them."""
+        tried = [choices.refinement(rank) for rank in range(len(choices))]
+        try:
+            lists = self._engine.refine(Query(observation.question, observation.refinements), tried, K)
+        except QueryError:
+            return None
+        places: dict[str, int] = {}
+        found = np.full((len(tried), K), -1, np.int64)
+        for row, hits in zip(found, lists, strict=True):
+            for rank, hit in enumerate(hits):
+                if hit.id not in observation.seen:
+                    row[rank] = places.setdefault(hit.id, len(places))
+        best = observation.passages[:K]
+        fetched = self._engine.passages([*places, *(each.id for each in best)])
+        passages, read = fetched[: len(places)], fetched[len(places) :]
+        features = self._features(observation, passages, read, found, tried, choices.log_probabilities)
+        said: dict[str, int] = {}
+        says = np.array([said.setdefault(" ".join(self._lexicon.terms(each.answer)), len(said)) for each in best], int)
+        held = features[:, _FIRST_ANSWER : _FIRST_ANSWER + len(best)] > 0
+        holds = np.where(held.any(1), says[held.argmax(1)], -1) if len(best) else np.full(len(places), -1)
+        return Sight(tuple(places), features, found, np.array([each.score for each in best]), says, holds)

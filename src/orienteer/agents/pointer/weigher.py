@@ -1,0 +1,92 @@
+"""What a passage would bring if it were read, reckoned from what is known of it before; no torch.
+
+A small model tells how likely a passage holds the answer, and which PS the reader would give it if it does and if it
+does not. From that follows the place that it would take among the best five, and what this does to their NDCG and to
+the chance that one of them holds the answer. Passages that give or hold one and the same answer are right or wrong
+together: another witness of an answer that is there already raises NDCG, but hardly the chance to have the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.pointer.head import layers_of, relu
+from orienteer.agents.pointer.linear import Floats, linear
+from orienteer.agents.pointer.sight import Sight
+from orienteer.session.score import K, weights
+
+Doubles = NDArray[np.float64]
+
+LAYERS = ("first", "second", "told")
+MOST = 6.0  # standardised features are held within this
+_TRUST = 0.9  # P(a best passage holds the answer) is about this part of its PS
+_SAME_CHANCE = 0.2  # a passage with an answer that one of the best gives already is mostly right when that one is
+_WEIGHTS = np.array(weights())
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Of passages: P(holds the answer), and the logit of PS to expect if not and if so, with its spread.
+
+    right [passages]; logit [passages, 2]; spread [2]
+    """
+
+    right: Doubles
+    logit: Doubles
+    spread: Doubles
+
+
+class Weigher:
+    """As `WeigherModel` has it."""
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        self._layers = layers_of(tensors, [f"weigher.{name}" for name in LAYERS])
+        self._centre, self._width = tensors["weigher.centre"], tensors["weigher.width"]
+        self._spread = np.exp(tensors["weigher.spread"].astype(np.float64))
+
+    def __call__(self, features: Floats) -> Outlook:
+        hidden = np.clip((features - self._centre) / self._width, -MOST, MOST).astype(np.float32)
+        for name in ("weigher.first", "weigher.second"):
+            hidden = relu(linear(hidden, *self._layers[name]))
+        told = linear(hidden, *self._layers["weigher.told"]).astype(np.float64)
+        return Outlook(1 / (1 + np.exp(-told[:, 0])), told[:, 1:], self._spread)
+
+
+def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
+    """What reading each passage brings, to be expected: NDCG@5, and P(one of five holds the answer)."""
+    ndcg, success = np.zeros(len(sight.ids)), np.zeros(len(sight.ids))
+    trusted = _TRUST * sight.ps
+    none_yet = float(np.prod(1 - trusted))
+    for answer in np.unique(sight.holds).tolist():
+        own = sight.holds == answer
+        for right in (0, 1):
+            entering = _entering(sight.ps, outlook.logit[own, right], float(outlook.spread[right]))
+            share = outlook.right[own] if right else 1 - outlook.right[own]
+            # Should this passage be right, or wrong, so is every other of its answer.
+            relevant = np.where((sight.says == answer) & (answer >= 0), float(right), trusted)
+            before = relevant @ _WEIGHTS[: len(relevant)]
+            for place in range(entering.shape[1]):
+                after = np.insert(relevant, place, float(right))[:K]
+                ndcg[own] += share * entering[:, place] * (after @ _WEIGHTS[: len(after)] - before)
+            if right:
+                success[own] = share * entering.sum(1) * none_yet * (1.0 if answer < 0 else _SAME_CHANCE)
+    return ndcg, success
+
+
+def _entering(ps: Doubles, logit: Doubles, spread: float) -> Doubles:
+    """The probability of each place among the best [passages, places]."""
+    bar = logits(ps)[None, :]
+    above = 1 / (1 + np.exp(-1.702 * (logit[:, None] - bar) / spread))  # near enough the normal distribution
+    if len(ps) < K:  # the last place is free
+        above = np.concatenate([above, np.ones((len(logit), 1))], 1)
+    return np.diff(above, axis=1, prepend=0.0)
+
+
+def logits(ps: NDArray[Any]) -> Doubles:
+    held = np.clip(np.asarray(ps, np.float64), 1e-4, 1 - 1e-4)
+    return np.log(held / (1 - held))

@@ -1,0 +1,124 @@
+"""Learning to look: the rule is found, playing computes what training did, a killed run goes on with the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs the extra [train]")
+
+from lexical_reader import LexicalReader  # noqa: E402
+from taught_world import run, taught_world  # noqa: E402
+from tiny_pointer import save_pointer  # noqa: E402
+from toy import toy_questions  # noqa: E402
+
+from orienteer.agents.pointer.folder import load_folder  # noqa: E402
+from orienteer.agents.pointer.lessons import Lesson, Outing, gathered, reachable  # noqa: E402
+from orienteer.agents.pointer.look_train import LookConfig, WeigherModel, learn_to_look, train_weigher  # noqa: E402
+from orienteer.agents.pointer.runtime import PointerAgent  # noqa: E402
+from orienteer.agents.pointer.sight_features import FEATURES  # noqa: E402
+from orienteer.agents.pointer.weigher import Weigher  # noqa: E402
+from orienteer.data import Question  # noqa: E402
+from orienteer.engine import EmbeddedEngine  # noqa: E402
+from orienteer.errors import OrienteerError  # noqa: E402
+from orienteer.reader.errors import TrainingError  # noqa: E402
+from orienteer.session import Environment, Settings  # noqa: E402
+
+HELD, SHARE = FEATURES.index("holds answer 1"), FEATURES.index("share of the question")
+
+
+def _lesson(number: int, generator: np.random.Generator, count: int = 40) -> Lesson:
+    """Passages that hold the answer and half of the question are right; PS is higher where more of it stands."""
+    features = generator.random((count, len(FEATURES)))
+    features[:, HELD] = generator.random(count) < 0.4
+    right = (features[:, HELD] > 0) & (features[:, SHARE] > 0.5)
+    ps = 1 / (1 + np.exp(-(4 * features[:, SHARE] - 2 + right)))
+    read = generator.random(count) < 0.5
+    return Lesson(str(number), features.astype(np.float16), right, np.where(read, ps, np.nan).astype(np.float32))
+
+
+def test_it_learns_what_is_right_and_which_ps_it_gets() -> None:
+    generator = np.random.default_rng(0)
+    model, found = train_weigher([_lesson(n, generator) for n in range(200)], LookConfig(epochs=30, batch=512))
+    assert found["AUC"] > 0.95
+    outlook = Weigher(model.tensors())((fresh := _lesson(999, generator)).features.astype(np.float32))
+    assert outlook.right[fresh.right].mean() > outlook.right[~fresh.right].mean() + 0.4
+    wanted = 4 * fresh.features[:, SHARE].astype(float) - 2
+    assert np.corrcoef(outlook.logit[:, 0], wanted)[0, 1] > 0.8
+    assert outlook.logit[:, 1].mean() > outlook.logit[:, 0].mean()
+
+
+def test_playing_computes_what_training_did() -> None:
+    torch.manual_seed(0)
+    model = WeigherModel(np.full(len(FEATURES), 0.3, np.float32), np.full(len(FEATURES), 0.5, np.float32))
+    features = np.random.default_rng(1).normal(0, 2, (30, len(FEATURES))).astype(np.float32)
+    with torch.no_grad():
+        told = model(torch.from_numpy(features)).numpy()
+    outlook = Weigher(model.tensors())(features)
+    np.testing.assert_allclose(outlook.right, 1 / (1 + np.exp(-told[:, 0])), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outlook.logit, told[:, 1:], rtol=1e-4, atol=1e-4)
+
+
+def test_too_few_questions_are_refused() -> None:
+    with pytest.raises(TrainingError, match="too few"):
+        train_weigher([_lesson(0, np.random.default_rng(0))], LookConfig())
+
+
+def test_only_questions_whose_answer_is_near_teach_anything(embedded: EmbeddedEngine) -> None:
+    [good] = toy_questions(1)
+    questions = [Question("1", good.question, ("nowhere to be found",)), good, Question("2", "?!", good.answers)]
+    assert list(reachable(embedded, questions)) == [good]
+
+
+def test_lessons_are_gathered_once_and_damage_is_told(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    agent = PointerAgent.from_pretrained(save_pointer(tmp_path / "p"), embedded, threads=1)
+    questions, outing = toy_questions(40), Outing(moments=2)
+    whole = gathered(tmp_path / "a", environment, agent, questions, outing)
+    assert {lesson.question_id for lesson in whole} <= {question.id for question in questions}
+    assert any(lesson.right.any() for lesson in whole)
+    assert all(np.isfinite(lesson.ps).any() for lesson in whole)
+    done: list[int] = []
+    files = sorted((tmp_path / "a").iterdir())
+    before = files[1].read_bytes()
+    files[1].unlink()  # as a killed run leaves it
+    gathered(tmp_path / "a", environment, agent, questions, outing, done.append)
+    assert files[1].read_bytes() == before
+    assert done == [16, 32, 40]
+    files[0].write_bytes(before[:100])
+    with pytest.raises(TrainingError, match="damaged lessons"):
+        gathered(tmp_path / "a", environment, agent, questions, outing)
+
+
+def test_a_pointer_learns_to_look_from_its_own_sessions(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    files = load_folder(save_pointer(tmp_path / "p"))
+    lines: list[str] = []
+    config = LookConfig(epochs=2)
+    learned, told = learn_to_look(files, environment, toy_questions(100), tmp_path, config, show=lines.append)
+    assert PointerAgent(learned, embedded, threads=1).looks
+    assert told["moments"] > 100
+    assert sum("moments" in line for line in lines) == 2
+    again, _ = learn_to_look(files, environment, toy_questions(100), tmp_path, config)
+    for name, value in learned.tensors.items():
+        assert (again.tensors[name] == value).all(), name
+
+
+def test_the_command_teaches_a_pointer_and_says_when_nothing_is_left(tmp_path: Path) -> None:
+    world = taught_world(tmp_path)
+    folder = save_pointer(tmp_path / "p")
+    given = ["--pointer", folder, "--index", world["index"], "--reader", world["reader"], "--out", tmp_path / "out"]
+    many, none = tmp_path / "many.jsonl", tmp_path / "none.jsonl"
+    rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in toy_questions(100)]
+    many.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    none.write_text(json.dumps({"id": "1", "question": "harbour", "answers": ["nowhere to be found"]}) + "\n")
+    said = run("train", "look", *given, "--questions", many, "--threads", 1, "--price", 0.01)
+    assert "moments" in said
+    learned = load_folder(tmp_path / "out" / "int8")
+    assert learned.decoding.price == 0.01
+    assert learned.notes["look"]["questions"] > 50
+    with pytest.raises(OrienteerError, match="no question is left"):
+        run("train", "look", *given, "--questions", none)

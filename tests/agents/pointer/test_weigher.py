@@ -1,0 +1,65 @@
+"""What a passage would bring: the reckoning agrees with drawing lots ten thousand times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from orienteer.agents.pointer.sight import Sight
+from orienteer.agents.pointer.sight_features import FEATURES
+from orienteer.agents.pointer.weigher import Outlook, gains, logits
+from orienteer.session import ndcg
+
+_TRUST = 0.9  # part of PS that is the probability of being right
+
+
+def _sight(ps: list[float], says: list[int], holds: list[int]) -> Sight:
+    count = len(holds)
+    return Sight(
+        tuple(map(str, range(count))), np.zeros((count, len(FEATURES)), np.float32), np.arange(count)[:, None],
+        np.array(ps), np.array(says, int), np.array(holds, int),
+    )  # fmt: skip
+
+
+def _drawn(sight: Sight, outlook: Outlook, passage: int, draws: int = 20_000) -> tuple[float, float]:
+    """NDCG gained, and how often it is the first right one to come: by lot."""
+    generator = np.random.default_rng(passage)
+    total = first = 0.0
+    for _ in range(draws):
+        right = bool(generator.random() < outlook.right[passage])
+        known = generator.random(len(sight.ps)) < _TRUST * sight.ps
+        alone = not known.any()
+        if sight.holds[passage] >= 0:
+            known = np.where(sight.says == sight.holds[passage], right, known)
+        new = generator.logistic(outlook.logit[passage, int(right)], outlook.spread[int(right)] / 1.702)
+        place = int((logits(sight.ps) >= new).sum())
+        before = ndcg(known.tolist())
+        after = ndcg(np.insert(known, place, right).tolist())
+        total += after - before
+        first += right and place < 5 and alone
+    return total / draws, first / draws
+
+
+@pytest.mark.parametrize("ps", [[0.9, 0.6, 0.5, 0.2, 0.1], [0.7, 0.3], []])
+def test_the_gain_to_be_expected_is_what_lots_give(ps: list[float]) -> None:
+    says = [0, 1, 0, 2, 3][: len(ps)]
+    sight = _sight(ps, says, [-1, 0 if ps else -1, 1 if len(ps) > 1 else -1])
+    outlook = Outlook(
+        np.array([0.3, 0.6, 0.1]), np.array([[-2.0, 0.5], [-1.0, 1.0], [0.0, 2.0]]), np.array([1.4, 1.1])
+    )  # fmt: skip
+    found, success = gains(sight, outlook)
+    for passage in range(3):
+        total, first = _drawn(sight, outlook, passage)
+        assert found[passage] == pytest.approx(total, abs=0.006)
+        if sight.holds[passage] < 0:
+            assert success[passage] == pytest.approx(first, abs=0.012)
+
+
+def test_what_is_surely_wrong_brings_nothing_and_what_is_surely_right_and_first_the_most() -> None:
+    sight = _sight([0.9, 0.8, 0.7, 0.6, 0.5], [0, 1, 2, 3, 4], [-1, -1])
+    sure = Outlook(np.array([0.0, 1.0]), np.array([[9.0, 9.0], [9.0, 9.0]]), np.array([0.1, 0.1]))
+    found, success = gains(sight, sure)
+    assert found[0] < 0 < found[1]
+    assert success[0] == 0
+    low = Outlook(sure.right, -sure.logit, sure.spread)  # never among the best five
+    assert np.abs(gains(sight, low)).max() < 1e-9
