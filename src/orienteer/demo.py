@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from orienteer.bundled import bundled_engine, bundled_questions
 from orienteer.data.passage import Question
+from orienteer.defaults import AGENT
 from orienteer.query import Query, Refinement, parse
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from orienteer.reader import Reader
     from orienteer.session import Environment, Seconds, Seen, Session
 
-AGENT = "prf-answer"
 STEPS = 5  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute
 _TOGETHER = 16  # sessions in lock-step; the one to show is found in the first batches
 

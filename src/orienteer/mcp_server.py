@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from orienteer.agents import Entry, make_agent
+from orienteer.defaults import AGENT
 from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.query import parse
@@ -95,7 +96,7 @@ class ResearchResult(BaseModel):
 
 
 def make_server(
-    engines: Mapping[str, Engine], reader: Reader, *, agent: str = "prf-answer", limits: Limits | None = None
+    engines: Mapping[str, Engine], reader: Reader, *, agent: str = AGENT, limits: Limits | None = None
 ) -> MCPServer:
     """The server, without a transport. Clients that ask at one time share batches."""
     limits = limits or Limits()
@@ -149,7 +150,7 @@ def run(
     engines: Mapping[str, Engine],
     reader: Reader,
     *,
-    agent: str = "prf-answer",
+    agent: str = AGENT,
     transport: Literal["stdio", "http"] = "stdio",
     host: str = "127.0.0.1",
     port: int = 8081,

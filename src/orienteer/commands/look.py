@@ -28,8 +28,11 @@ def train_look(
     cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
     success: Annotated[
         float, typer.Option(help="what a passage with the answer among five is worth, where NDCG@5 of 1 is worth 1")
-    ] = 0.5,
-    price: Annotated[float, typer.Option(help="what a passage must bring to be worth reading")] = 0.0,
+    ] = 1.0,
+    price: Annotated[float, typer.Option(help="what a passage must bring to be worth reading")] = 0.003,
+    back: Annotated[
+        float, typer.Option(help="what a refinement of a refined query must bring, or the last one is taken back")
+    ] = 0.05,
     seed: int = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
 ) -> None:
@@ -60,7 +63,7 @@ def train_look(
     out.print(f"{len(chosen)} questions whose answers are within reach")
     environment = Environment(*world.open(), Settings(snippet=files.layout.snippet))
     files, told = learn_to_look(files, environment, chosen, out_dir, LookConfig(seed=seed), threads, out.print)
-    decoding = Decoding(stop=files.decoding.stop, success=success, price=price)
+    decoding = Decoding(stop=files.decoding.stop, success=success, price=price, back=back)
     notes = {**files.notes, "look": {"questions": len(chosen), **told}}
     save_folder(out_dir / "int8", files.config, files.tensors, files.tokenizer, files.layout, decoding, **notes)
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")

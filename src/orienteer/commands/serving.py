@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from orienteer.commands.terminal import err
+from orienteer.defaults import AGENT
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def mcp(
     ] = "stdio",
     host: Host = "127.0.0.1",
     port: Port = 8081,
-    agent: Annotated[str, typer.Option(help="the agent that `research` uses")] = "prf-answer",
+    agent: Annotated[str, typer.Option(help="the agent that `research` uses")] = AGENT,
     token: Annotated[str, typer.Option(envvar=TOKEN, help="asked of every HTTP client", show_default=False)] = "",
 ) -> None:
     """A tool server for language models: `search` and `research` over the Model Context Protocol.

@@ -11,13 +11,14 @@ from rich.table import Table
 
 from orienteer.commands.terminal import out
 from orienteer.data.passage import Question
+from orienteer.defaults import AGENT
 from orienteer.errors import OrienteerError
 
 
 def ask(
     question: Annotated[str, typer.Argument(help="the question, in plain words")],
     index: Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")] = None,
-    agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = "prf-answer",
+    agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = AGENT,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,

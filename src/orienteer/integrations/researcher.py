@@ -8,6 +8,7 @@ from typing import Any
 
 from orienteer.agents import make_agent
 from orienteer.data.passage import Question
+from orienteer.defaults import AGENT
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.session import Seen, Session, Settings, run_sessions
@@ -16,13 +17,13 @@ from orienteer.session import Seen, Session, Settings, run_sessions
 class Researcher:
     """Asks an agent; questions that come together are played in lock-step. Safe to share between threads."""
 
-    def __init__(self, engine: Engine, reader: Reader, agent: str = "prf-answer", steps: int = 20) -> None:
+    def __init__(self, engine: Engine, reader: Reader, agent: str = AGENT, steps: int = 20) -> None:
         self._engine, self._reader = engine, reader
         self._entry = make_agent(agent, engine, Settings(steps=steps))
 
     @classmethod
     def open(
-        cls, index: Path | str, *, agent: str = "prf-answer", steps: int = 20, reader: Path | str | None = None
+        cls, index: Path | str, *, agent: str = AGENT, steps: int = 20, reader: Path | str | None = None
     ) -> Researcher:
         """An index by its address: a folder, `DIR,DIR` as shards, or that of a search service; the shipped reader."""
         from orienteer.engine.opening import open_engine

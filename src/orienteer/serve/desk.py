@@ -11,6 +11,7 @@ from typing import cast
 from starlette.requests import Request
 
 from orienteer.data.passage import Question
+from orienteer.defaults import AGENT
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.query import Query
 from orienteer.reader.protocol import Reader
@@ -23,8 +24,6 @@ from orienteer.serve.player import Player
 from orienteer.serve.roster import Roster
 from orienteer.serve.saved import SavedSessions
 from orienteer.serve.sessions import Bench
-
-DEFAULT_AGENT = "prf-answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Desk:
         self.metrics = Metrics()
         self.roster = Roster(engines, limits, agents)
         self.offers = self.roster.offered(next(iter(engines)))
-        self.default_agent = agents[0] if agents else DEFAULT_AGENT
+        self.default_agent = agents[0] if agents else AGENT
         self.gallery = Gallery(evaluation) if evaluation is not None else None
         self.player = Player(engines, reader, limits.together, self.metrics.batch.labels("moves").observe)
         self.searches: Batcher[Searching, Sequence[Hit]] = Batcher(

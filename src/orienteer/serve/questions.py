@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orienteer.defaults import AGENT
 from orienteer.query.refinement import MAX_BOOST, MAX_TERM_CHARS
 from orienteer.serve.saved import ID
 
 SessionId = Annotated[str, Field(pattern=f"^{ID.pattern}$", examples=["3vYv5w1ubT9rQk0a"])]
-AgentName = Annotated[str, Field(min_length=1, max_length=200, examples=["prf-answer"])]
+AgentName = Annotated[str, Field(min_length=1, max_length=200, examples=[AGENT])]
 IndexName = Annotated[str, Field(max_length=200, description="as /api/indexes lists it; empty: the first")]
 PassageId = Annotated[str, Field(min_length=1, max_length=1000)]
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
@@ -36,7 +37,7 @@ class AskRequest(Asked):
     """A question for an agent; with known answers the session is scored."""
 
     question: Annotated[Text, Field(examples=["which pupil suggested the name of the very first martian rover"])]
-    agent: AgentName = "prf-answer"
+    agent: AgentName = AGENT
     steps: Steps | None = None
     answers: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=100)] = []
     deadline: Deadline | None = None

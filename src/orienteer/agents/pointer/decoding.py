@@ -23,12 +23,14 @@ class Decoding:
     look      whether it looks at what the refinements find before it takes one, if it has learned to
     success   what one of five passages holding the answer is worth, where NDCG@5 of 1 is worth 1
     price     what a passage must bring to be worth reading
+    back      what a refinement of a refined query must bring; where none does, the last refinement is taken back
     """
 
     stop: float = 0.5
     look: bool = True
-    success: float = 0.5
-    price: float = 0.0
+    success: float = 1.0
+    price: float = 0.003
+    back: float = 0.05
 
     def __post_init__(self) -> None:
         if not 0 <= self.stop <= 1:

@@ -32,10 +32,10 @@ _NARROWEST = 0.15  # a feature that hardly varied in the lessons must not count 
 class LookConfig:
     """held_out: one question of so many judges the epochs; the best epoch is kept."""
 
-    epochs: int = 4
+    epochs: int = 2
     batch: int = 2048
     learning_rate: float = 3e-3
-    weight_decay: float = 3e-2
+    weight_decay: float = 1.0
     of_ps: float = 0.05  # weight of the loss of PS beside that of holding the answer
     held_out: int = 8
     seed: int = 0

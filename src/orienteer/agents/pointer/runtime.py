@@ -130,7 +130,7 @@ class PointerAgent:
         worth = self.worth(sight)
         first = [int(rank) for rank in np.argsort(-worth, kind="stable")[:_TOLD] if worth[rank] > 0]
         notes["promising"] = [[str(found.refinement(rank)), round(float(worth[rank]), 4)] for rank in first]
-        return _after_a_look(observation, found, sight, worth), notes
+        return _after_a_look(observation, found, worth, self.decoding.back), notes
 
     def look(self, observation: Observation, found: Choices) -> Sight | None:
         """What all refinements would find; None where the engine cannot answer them."""
@@ -153,14 +153,14 @@ class PointerAgent:
         return ndcg + self.decoding.success * success - self.decoding.price
 
 
-def _after_a_look(observation: Observation, found: Choices, sight: Sight, worth: Doubles) -> Action:
+def _after_a_look(observation: Observation, found: Choices, worth: Doubles, back: float) -> Action:
     """The refinement that promises most.
 
-    Where none promises anything: back to the query before, from where other passages are within sight; from the
-    question itself, the likeliest one that costs no reading.
+    Where none promises enough: back to the query before, from where other passages are within sight; from the question
+    itself, the likeliest one that costs no reading.
     """
     best = int(np.argmax(worth))
-    if worth[best] > 0:
+    if worth[best] > (back if observation.refinements else 0.0):
         return found.refinement(best)
     if observation.refinements:
         return UNDO

@@ -26,6 +26,7 @@ LAYERS = ("first", "second", "told")
 MOST = 6.0  # standardised features are held within this
 _TRUST = 0.9  # P(a best passage holds the answer) is about this part of its PS
 _SAME_CHANCE = 0.2  # a passage with an answer that one of the best gives already is mostly right when that one is
+_NEVER_SURE, _UNSURE = 0.1, 0.65  # fitted, as the constants above: docs/experiments.md, what lies within sight
 _WEIGHTS = np.array(weights())
 
 
@@ -60,8 +61,7 @@ class Weigher:
 def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
     """What reading each passage brings, to be expected: NDCG@5, and P(one of five holds the answer)."""
     ndcg, success = np.zeros(len(sight.ids)), np.zeros(len(sight.ids))
-    trusted = _TRUST * sight.ps
-    none_yet = float(np.prod(1 - trusted))
+    trusted, none_yet = _TRUST * sight.ps, _none_right(sight)
     for answer in np.unique(sight.holds).tolist():
         own = sight.holds == answer
         for right in (0, 1):
@@ -76,6 +76,12 @@ def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
             if right:
                 success[own] = share * entering.sum(1) * none_yet * (1.0 if answer < 0 else _SAME_CHANCE)
     return ndcg, success
+
+
+def _none_right(sight: Sight) -> float:
+    """P(none of the best passages holds the answer); those that say the same stand or fall together."""
+    wrong = [1 - _TRUST * sight.ps[sight.says == answer].max() for answer in np.unique(sight.says)]
+    return _NEVER_SURE + _UNSURE * float(np.prod(wrong))
 
 
 def _entering(ps: Doubles, logit: Doubles, spread: float) -> Doubles:

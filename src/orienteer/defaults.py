@@ -1,0 +1,6 @@
+"""What is used where nobody says otherwise."""
+
+from __future__ import annotations
+
+# The best agent that needs no training: `ask`, the demo, the page and the tools for language models play it.
+AGENT = "prf-answer"
