@@ -26,7 +26,7 @@ LAYERS = ("first", "second", "told")
 MOST = 6.0  # standardised features are held within this
 _TRUST = 0.9  # P(a best passage holds the answer) is about this part of its PS
 _SAME_CHANCE = 0.2  # a passage with an answer that one of the best gives already is mostly right when that one is
-_NEVER_SURE, _UNSURE = 0.1, 0.65  # fitted, as the constants above: docs/experiments.md, what lies within sight
+_NEVER_SURE, _UNSURE, _SELDOM = 0.1, 0.65, 0.65  # fitted, as those above: docs/experiments.md, what lies within sight
 _WEIGHTS = np.array(weights())
 
 
@@ -61,7 +61,7 @@ class Weigher:
 def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
     """What reading each passage brings, to be expected: NDCG@5, and P(one of five holds the answer)."""
     ndcg, success = np.zeros(len(sight.ids)), np.zeros(len(sight.ids))
-    trusted, none_yet = _TRUST * sight.ps, _none_right(sight)
+    trusted, none_yet, lost = _TRUST * sight.ps, _none_right(sight), _only_last(sight)
     for answer in np.unique(sight.holds).tolist():
         own = sight.holds == answer
         for right in (0, 1):
@@ -73,8 +73,8 @@ def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
             for place in range(entering.shape[1]):
                 after = np.insert(relevant, place, float(right))[:K]
                 ndcg[own] += share * entering[:, place] * (after @ _WEIGHTS[: len(after)] - before)
-            if right:
-                success[own] = share * entering.sum(1) * none_yet * (1.0 if answer < 0 else _SAME_CHANCE)
+            won = none_yet * (1.0 if answer < 0 else _SAME_CHANCE)
+            success[own] += share * entering.sum(1) * (won if right else -lost)
     return ndcg, success
 
 
@@ -82,6 +82,14 @@ def _none_right(sight: Sight) -> float:
     """P(none of the best passages holds the answer); those that say the same stand or fall together."""
     wrong = [1 - _TRUST * sight.ps[sight.says == answer].max() for answer in np.unique(sight.says)]
     return _NEVER_SURE + _UNSURE * float(np.prod(wrong))
+
+
+def _only_last(sight: Sight) -> float:
+    """P(the last of the best five holds the answer and no other does): what is lost if a wrong one takes its place."""
+    if len(sight.ps) < K or sight.says[-1] in sight.says[:-1]:
+        return 0.0
+    others = [1 - _TRUST * sight.ps[sight.says == answer].max() for answer in np.unique(sight.says[:-1])]
+    return _SELDOM * _TRUST * float(sight.ps[-1] * np.prod(others))
 
 
 def _entering(ps: Doubles, logit: Doubles, spread: float) -> Doubles:
