@@ -87,6 +87,15 @@ class HitLists(Sequence[Hits]):
         count = self.counts[at]
         return Hits(self._index, self.numbers[at, :count], self.scores[at, :count])
 
+    def distinct(self) -> tuple[list[str], NDArray[np.int64]]:
+        """All hits, each once, in order of appearance; where each list's are among these [lists, k], -1: none."""
+        there = np.arange(self.numbers.shape[1]) < self.counts[:, None]
+        numbers, first, back = np.unique(self.numbers[there], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        places = np.full(self.numbers.shape, -1, np.int64)
+        places[there] = np.argsort(order)[back]
+        return [self._index.id(number) for number in numbers[order].tolist()], places
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 

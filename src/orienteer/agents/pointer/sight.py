@@ -6,7 +6,7 @@ the words of a passage tell whether it is worth reading.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ from orienteer.agents.pointer.decoding import Choices
 from orienteer.agents.pointer.linear import Floats
 from orienteer.agents.pointer.sight_features import FEATURES, PassageFeatures, directions
 from orienteer.agents.pointer.words import Words
-from orienteer.engine.protocol import Engine
+from orienteer.engine.embedded import HitLists
+from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
 from orienteer.query import Query
 from orienteer.session import Lexicon, Observation
@@ -64,18 +65,33 @@ class Looker:
             lists = self._engine.refine(Query(observation.question, observation.refinements), tried, K)
         except QueryError:
             return None
-        places: dict[str, int] = {}
-        found = np.full((len(tried), K), -1, np.int64)
-        for row, hits in zip(found, lists, strict=True):
-            for rank, hit in enumerate(hits):
-                if hit.id not in observation.seen:
-                    row[rank] = places.setdefault(hit.id, len(places))
+        ids, found = _unseen(lists, observation.seen)
         best = observation.passages[:K]
-        fetched = self._engine.passages([*places, *(each.id for each in best)])
-        passages, read = fetched[: len(places)], fetched[len(places) :]
+        fetched = self._engine.passages([*ids, *(each.id for each in best)])
+        passages, read = fetched[: len(ids)], fetched[len(ids) :]
         features = self._features(observation, passages, read, found, tried, choices.log_probabilities)
         said: dict[str, int] = {}
         says = np.array([said.setdefault(" ".join(self._lexicon.terms(each.answer)), len(said)) for each in best], int)
         held = features[:, _FIRST_ANSWER : _FIRST_ANSWER + len(best)] > 0
-        holds = np.where(held.any(1), says[held.argmax(1)], -1) if len(best) else np.full(len(places), -1)
-        return Sight(tuple(places), features, found, np.array([each.score for each in best]), says, holds)
+        holds = np.where(held.any(1), says[held.argmax(1)], -1) if len(best) else np.full(len(ids), -1)
+        return Sight(tuple(ids), features, found, np.array([each.score for each in best]), says, holds)
+
+
+def _unseen(lists: Sequence[Sequence[Hit]], seen: Set[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """The passages of lists that were not seen, in order of appearance, and which list has which [lists, K]."""
+    ids, places = lists.distinct() if isinstance(lists, HitLists) else _distinct(lists)
+    new = np.array([id not in seen for id in ids], np.bool_)
+    place = np.append(np.where(new, np.cumsum(new) - 1, -1), -1)
+    found = np.full((len(lists), K), -1, np.int64)
+    found[:, : places.shape[1]] = place[places]
+    return [id for id, own in zip(ids, new.tolist(), strict=True) if own], found
+
+
+def _distinct(lists: Sequence[Sequence[Hit]]) -> tuple[list[str], NDArray[np.int64]]:
+    """As `HitLists.distinct`."""
+    places: dict[str, int] = {}
+    found = np.full((len(lists), K), -1, np.int64)
+    for row, hits in zip(found, lists, strict=True):
+        for rank, hit in enumerate(hits):
+            row[rank] = places.setdefault(hit.id, len(places))
+    return list(places), found
