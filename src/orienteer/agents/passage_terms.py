@@ -109,11 +109,12 @@ class AnalysedTerms:
         self._idf = lru_cache(1 << 17)(lambda term: engine.idf("contents", term))
         self._absent = engine.idf("contents", "no such term")  # no term has a blank in it
         self._analysed = lru_cache(_REMEMBERED)(lambda text: tuple(engine.analyze(text)))
+        self._counts = lru_cache(_REMEMBERED)(lambda text: Counter(self._analysed(text)))
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
 
     def counts(self, passage: Passage) -> Mapping[str, int]:
-        return Counter(self._analysed(passage.contents))
+        return self._counts(passage.contents)
 
     def stream(self, passage: Passage) -> NDArray[np.int64]:
         return np.array([self._number(term) for term in self._analysed(passage.contents)], np.int64)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import track
 
 from orienteer.commands.pointer import World, questions_of
-from orienteer.commands.terminal import out
+from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 
@@ -57,7 +58,8 @@ def train_look(
     known = {session.id for file in sessions or () for session in read_sessions(file)[1]}
     asked = [each for each in questions_of(questions) if each.source.startswith(source) and each.id not in known]
     random.Random(seed).shuffle(asked)
-    chosen = list(islice(reachable(world.open()[0], asked), count))
+    near = islice(reachable(world.open()[0], asked), count)
+    chosen = list(track(near, "questions within reach", count, console=err, disable=not err.is_terminal))
     if not chosen:
         raise OrienteerError("no question is left whose answer is found among its first hundred passages")
     out.print(f"{len(chosen)} questions whose answers are within reach")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,16 @@ from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 from tiny_pointer import observations, save_pointer, weigher_tensors
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
-from orienteer.agents.pointer.decoding import Decoding, choices
+from orienteer.agents.pointer.decoding import Choices, Decoding, choices
 from orienteer.agents.pointer.folder import Layout, load_folder
 from orienteer.agents.pointer.head import Scores, pool
-from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.pointer.runtime import PointerAgent, _after_a_look
+from orienteer.agents.pointer.slots import SLOTS
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Operator, Refinement
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.session import Agent, Environment, Settings, Stop, run_sessions
+from orienteer.session import STOP, UNDO, Agent, Environment, Settings, Stop, run_sessions
 
 WORLD = ReferenceEngine(PASSAGES)
 
@@ -215,3 +217,17 @@ def test_a_row_alone_on_all_cores_is_scored_as_it_is_among_others(
         [alone] = agent.scores([view], 1)
         assert (alone.slots == among.slots).all()
         assert (alone.stop, alone.gain) == (among.stop, among.gain)
+
+
+def test_where_nothing_promises_a_look_goes_back_ends_or_costs_no_reading(embedded: EmbeddedEngine) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    [seen] = environment.observe(environment.open(QUESTIONS[:1]))
+    terms = seen.terms[:3]
+    found = Choices(terms, np.arange(3) * len(SLOTS), np.log([0.5, 0.3, 0.2]), 0.0)
+    poor, good = np.array([-0.1, -np.inf, -0.2]), np.array([0.01, 0.02, -np.inf])
+    refined = replace(seen, refinements=(found.refinement(2),))
+    assert _after_a_look(seen, found, good, 0.05) == found.refinement(1)
+    assert _after_a_look(refined, found, good, 0.05) == UNDO
+    assert _after_a_look(refined, found, good, 0.0) == found.refinement(1)
+    assert _after_a_look(seen, found, poor, 0.05) == found.refinement(1)  # it finds nothing new
+    assert _after_a_look(replace(seen, may_stop=True), found, poor, 0.05) == STOP

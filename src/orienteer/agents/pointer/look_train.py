@@ -23,6 +23,7 @@ from orienteer.agents.pointer.weigher import MOST, logits
 from orienteer.data.passage import Question
 from orienteer.reader.errors import TrainingError
 from orienteer.session import Environment
+from orienteer.session.record import fingerprint
 
 LEAST_QUESTIONS = 20  # with fewer, nothing would be learned that holds elsewhere
 _NARROWEST = 0.15  # a feature that hardly varied in the lessons must not count for much where it does
@@ -73,19 +74,21 @@ def learn_to_look(
     threads: int = 1,
     show: Callable[[str], object] = lambda line: None,
 ) -> tuple[PointerFiles, dict[str, float]]:
-    """The pointer with a weigher, and how that does on questions held out; lessons are kept in `folder`.
+    """The pointer with a new weigher, and how that does on questions held out; lessons are kept in `folder`.
 
     It plays the first quarter of the questions before it has one, the rest with what it learned there.
     """
     config = config or LookConfig()
     outing = Outing(seed=config.seed)
+    files = replace(files, tensors={n: value for n, value in files.tensors.items() if not n.startswith("weigher.")})
+    world = f"{fingerprint(environment.engine)} {fingerprint(environment.reader)} {environment.settings}"
     taught: list[Lesson] = []
     told: dict[str, float] = {}
     first = -(-len(questions) // 4)
     for some in (questions[:first], questions[first:]):
         agent = PointerAgent(files, environment.engine, threads=threads)
         learned = [value.tobytes() for name, value in sorted(files.tensors.items()) if name.startswith("weigher.")]
-        name = key(files.fingerprint, *learned, "\n".join(question.id for question in some), str(outing))
+        name = key(files.fingerprint, world, *learned, "\n".join(question.id for question in some), str(outing))
         tell = partial(_played, show, len(some))
         taught += gathered(folder / f"lessons-{name}", environment, agent, some, outing, tell)
         model, told = train_weigher(taught, config)

@@ -148,7 +148,7 @@ class PointerAgent:
     def values(self, sight: Sight) -> Doubles:
         """What reading each passage within sight brings, less its price."""
         if self._weigher is None:
-            raise OrienteerError("this pointer has not learned to look; `orienteer train pointer` teaches it")
+            raise OrienteerError("this pointer has not learned to look; `orienteer train look` teaches it")
         ndcg, success = gains(sight, self._weigher(sight.features))
         return ndcg + self.decoding.success * success - self.decoding.price
 
@@ -157,13 +157,15 @@ def _after_a_look(observation: Observation, found: Choices, worth: Doubles, back
     """The refinement that promises most.
 
     Where none promises enough: back to the query before, from where other passages are within sight; from the question
-    itself, the likeliest one that costs no reading.
+    itself, an end where there may be one, else the likeliest refinement that costs no reading.
     """
     best = int(np.argmax(worth))
     if worth[best] > (back if observation.refinements else 0.0):
         return found.refinement(best)
     if observation.refinements:
         return UNDO
+    if observation.may_stop:
+        return STOP
     idle = np.flatnonzero(np.isneginf(worth))
     return found.refinement(int(idle[0]) if len(idle) else best)
 
