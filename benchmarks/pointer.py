@@ -101,7 +101,7 @@ class Measured:
         actions = self._agent.act(observations)
         self.seconds += perf_counter() - began
         self.processor += process_time() - worked
-        views = [self._agent._viewer(observation) for observation in observations]
+        views = [self._agent.view(observation) for observation in observations]
         self.pieces += [len(view.rendered.ids) for view in views]
         self.terms += [len(view.terms) for view in views]
         return actions

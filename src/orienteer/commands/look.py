@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.progress import track
 
-from orienteer.commands.pointer import World, questions_of
 from orienteer.commands.terminal import err, out
+from orienteer.commands.training import World, questions_of
 from orienteer.errors import MissingExtraError, OrienteerError
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orienteer.commands.terminal import err, out
+from orienteer.commands.training import World, questions_of
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.agents.pointer.dagger import Visits
-    from orienteer.agents.pointer.examples import Example
-    from orienteer.agents.pointer.labels import Moment
-    from orienteer.agents.pointer.runtime import PointerAgent
-    from orienteer.agents.pointer.train import Progress, TrainConfig
+    from orienteer.agents.pointer.train import Progress
     from orienteer.data import Question
-    from orienteer.engine.protocol import Engine
-    from orienteer.reader.protocol import Reader
 
 
 def train_pointer(
@@ -72,6 +68,7 @@ def train_pointer(
         from orienteer.reader.model import load_tokenizer
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.agents.pointer.dagger import LABELLERS, Round, Visits, visited_examples
     from orienteer.agents.pointer.data import gather
     from orienteer.agents.pointer.decoding import Decoding
     from orienteer.agents.pointer.folder import Layout
@@ -79,8 +76,9 @@ def train_pointer(
     from orienteer.agents.pointer.labels import TOGETHER, grammars_of
     from orienteer.session import Environment, Settings
 
-    if dagger_labels not in ("promise", "rocchio"):
-        raise OrienteerError(f"--dagger-labels {dagger_labels!r}: expected promise or rocchio")
+    if dagger_labels not in LABELLERS:
+        raise OrienteerError(f"--dagger-labels {dagger_labels!r}: expected {' or '.join(LABELLERS)}")
+    taught = Round(dagger_questions, Visits(dagger_states, seed=seed), dagger_labels, threads)
     [played] = grammars_of(plays)
     grammars = grammars_of(grammar)
     layout = Layout(pieces, snippet, played.name)
@@ -106,8 +104,10 @@ def train_pointer(
     train(examples, config, judge, _show)
     asked = _asked(sessions, questions_of(questions))
     for number in range(1, dagger + 1):
-        taught = Dagger(dagger_questions, dagger_states, dagger_labels)
-        examples += _dagger_round(config, number, world, asked, taught)
+        examples += visited_examples(
+            out_dir / "examples", number, config.out, world.open, asked, taught,
+            partial(_encoded, f"round {number}", unit=f"of {dagger_questions} questions"),
+        )  # fmt: skip
         out.print(f"round {number}: {len(examples):,} examples")
         config = replace(
             config, base=str(config.out), out=out_dir / f"round-{number}", steps=0, minutes=dagger_minutes,
@@ -118,23 +118,6 @@ def train_pointer(
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
 
 
-class World:
-    """The index and the reader, opened when they are first needed."""
-
-    def __init__(self, index: Path, reader: Path | None, cache: Path | None, threads: int) -> None:
-        self._index, self._reader, self._cache, self.threads = index, reader, cache, threads
-        self._opened: tuple[Engine, Reader] | None = None
-
-    def open(self) -> tuple[Engine, Reader]:
-        from orienteer.engine.opening import open_engine
-        from orienteer.reader import CachedReader, TrainedReader
-
-        if self._opened is None:
-            trained = TrainedReader.from_pretrained(self._reader, threads=self.threads)
-            self._opened = open_engine(self._index, threads=self.threads), CachedReader(trained, disk=self._cache)
-        return self._opened
-
-
 def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Question]:
     """The questions of the sessions, in their order: the cache has many of their readings."""
     from orienteer.agents.pointer.labels import by_id
@@ -143,66 +126,6 @@ def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Questio
     known = by_id(questions)
     ids = dict.fromkeys(session.id for file in files for session in read_sessions(file)[1])
     return [known[id] for id in ids if id in known]
-
-
-def _visits(
-    world: World, agent: PointerAgent, questions: Sequence[Question], visits: Visits, by: str
-) -> Callable[[int], Iterator[list[Moment]]]:
-    """Labelled states that the agent reaches."""
-    from orienteer.agents.pointer.dagger import ByPromise, ByRocchio, dagger_batches
-    from orienteer.rocchio import Plan
-    from orienteer.session import Environment, Settings
-
-    engine, reader = world.open()
-    settings = Settings(steps=visits.steps, snippet=agent.layout.snippet)
-    plan = Plan(settings=settings, read_budget=200)
-    labeller = ByRocchio(engine, reader, agent.grammar, plan) if by == "rocchio" else ByPromise(engine, agent.grammar)
-    return dagger_batches(Environment(engine, reader, settings), agent, questions, visits, labeller)
-
-
-def _dagger_round(
-    config: TrainConfig, number: int, world: World, questions: Sequence[Question], dagger: Dagger
-) -> list[Example]:
-    """Examples of states that the agent of the round before reaches on training questions."""
-    from orienteer.agents.pointer import examples
-    from orienteer.agents.pointer.dagger import TOGETHER, Visits
-    from orienteer.agents.pointer.runtime import PointerAgent
-    from orienteer.agents.pointer.view import Viewer
-    from orienteer.reader.model import load_tokenizer
-
-    engine, _ = world.open()
-    agent = PointerAgent.from_pretrained(config.out, engine, threads=config.threads)
-    # Another part of the questions each round.
-    start = (number - 1) * dagger.questions % len(questions)
-    asked = [*questions[start:], *questions[:start]][: dagger.questions]
-    visits = Visits(dagger.states, seed=config.seed + number)
-    name = examples.key(agent.fingerprint, "\n".join(question.id for question in asked), str((visits, dagger.labels)))
-    folder = config.out.parent / "examples" / f"dagger-{number}-{name}"
-    batches = _visits(world, agent, asked, visits, dagger.labels)
-    tokenizer = load_tokenizer(config.base)
-    examples.build(
-        folder, batches, lambda: Viewer(tokenizer, engine, config.layout.max_pieces),
-        lambda done: _encoded(f"round {number}", min(len(asked), done * TOGETHER), f"of {len(asked)} questions"),
-    )  # fmt: skip
-    return list(examples.read(folder))
-
-
-@dataclass(frozen=True, slots=True)
-class Dagger:
-    """A round: so many questions are played, so many states of each labelled, in this way."""
-
-    questions: int
-    states: int
-    labels: str
-
-
-def questions_of(paths: Sequence[Path]) -> list[Question]:
-    from orienteer.data import read_questions
-
-    found = [question for path in paths for question in read_questions(path)]
-    if not found:
-        raise OrienteerError(f"{paths[0] if paths else 'no file'}: no questions in it")
-    return found
 
 
 def _encoded(what: str, done: int, unit: str) -> None:

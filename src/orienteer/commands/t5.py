@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orienteer.commands.pointer import World, questions_of
 from orienteer.commands.terminal import out
+from orienteer.commands.training import World, questions_of
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ IndexOf = Annotated[Path, typer.Option(help="the index that the sessions were se
 ReaderOf = Annotated[Path | None, typer.Option(help="folder of the sessions' reader; none: the shipped one")]
 CacheOf = Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")]
 Base = Annotated[
-    str | None, typer.Option(help="small (from scratch), a T5, a BERT or a reader: folder, hub name, `shipped` reader")
+    str | None, typer.Option(help="small (from scratch); a T5, BERT, reader or pointer: folder, hub name, `shipped`")
 ]
 PresetName = Annotated[str, typer.Option(help="small, or paper: every value of its table; options go before it")]
 Dev = Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")]
@@ -37,7 +37,7 @@ Rate = Annotated[float | None, typer.Option(help="AdaFactor's learning rate, rel
 Decay = Annotated[float | None, typer.Option(help="last part of training in which the rate falls; 0: constant")]
 BatchTokens = Annotated[int | None, typer.Option(help="tokens of a batch", min=512)]
 Dropout = Annotated[float | None, typer.Option(min=0.0, max=0.9)]
-DecoderLayers = Annotated[int, typer.Option(help="of a new decoder, where the base is a BERT or a reader", min=1)]
+DecoderLayers = Annotated[int, typer.Option(help="of a new decoder, where the base is an encoder alone", min=1)]
 FreezeWords = Annotated[bool, typer.Option(help="word vectors stay as they are")]
 Pretrain = Annotated[float, typer.Option(help="minutes of span corruption on the index's passages first")]
 PretrainSteps = Annotated[int, typer.Option(help="instead of --pretrain")]

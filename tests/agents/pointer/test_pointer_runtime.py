@@ -125,7 +125,7 @@ def test_pooling_takes_the_mean_of_a_terms_pieces_in_each_source() -> None:
 
 def test_the_probabilities_of_all_legal_actions_add_up_to_one(pointer: PointerAgent, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
-    view = pointer._viewer(environment.observe(environment.open(QUESTIONS[:1]))[0])
+    view = pointer.view(environment.observe(environment.open(QUESTIONS[:1]))[0])
     found = pointer.choices(view, pointer.scores([view])[0])
     assert np.exp(found.log_probabilities).sum() + found.stop == pytest.approx(1)
     assert (np.diff(found.log_probabilities) <= 0).all()
@@ -144,7 +144,7 @@ def test_int8_stays_near_float32(pointer_folder: Path, embedded: EmbeddedEngine)
     exact = PointerAgent.from_pretrained(pointer_folder, embedded, compute="float32", threads=1)
     small = PointerAgent.from_pretrained(pointer_folder, embedded, threads=1)
     assert exact.fingerprint != small.fingerprint
-    views = [exact._viewer(seen) for seen in environment.observe(environment.open(QUESTIONS))]
+    views = [exact.view(seen) for seen in environment.observe(environment.open(QUESTIONS))]
     one, other = (np.concatenate([s.slots.ravel() for s in agent.scores(views)]) for agent in (exact, small))
     assert np.corrcoef(one, other)[0, 1] > 0.95
 
@@ -212,7 +212,7 @@ def test_a_row_alone_on_all_cores_is_scored_as_it_is_among_others(
 ) -> None:
     agent = PointerAgent.from_pretrained(pointer_folder, embedded, threads=2)
     environment = Environment(embedded, LexicalReader(), Settings())
-    views = [agent._viewer(seen) for seen in environment.observe(environment.open(QUESTIONS))]
+    views = [agent.view(seen) for seen in environment.observe(environment.open(QUESTIONS))]
     for view, among in zip(views, agent.scores(views), strict=True):
         [alone] = agent.scores([view], 1)
         assert (alone.slots == among.slots).all()

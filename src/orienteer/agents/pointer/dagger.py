@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from orienteer.agents.pointer import examples
+from orienteer.agents.pointer.data import World
+from orienteer.agents.pointer.examples import Example
 from orienteer.agents.pointer.labels import Label, Moment, label
 from orienteer.agents.pointer.promise import Promises
+from orienteer.agents.pointer.runtime import PointerAgent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
@@ -15,7 +20,7 @@ from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.lockstep import Choice, Lockstep
 from orienteer.rocchio.plan import Plan, Variant
-from orienteer.session import Agent, Environment, Observation, Session
+from orienteer.session import Agent, Environment, Observation, Session, Settings
 
 TOGETHER = 32  # questions in lock-step
 
@@ -53,6 +58,16 @@ def visited(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round: how many questions are played, which states are labelled, by whom."""
+
+    questions: int
+    visits: Visits
+    labeller: str
+    threads: int = 0
+
+
 Labeller = Callable[[Sequence[Session], Sequence[Observation]], Sequence[Label | None]]
 
 
@@ -69,6 +84,33 @@ def dagger_batches(
             yield [Moment(session.question.id, seen, (told,)) for session, seen, told in found if told is not None]
 
     return batches
+
+
+def visited_examples(
+    folder: Path,
+    number: int,
+    pointer: Path,
+    world: World,
+    questions: Sequence[Question],
+    round: Round,
+    show: Callable[[int], None] = lambda done: None,
+) -> list[Example]:
+    """The examples of a round, 1 being the first: states that the pointer of the round before reaches.
+
+    They lie in a folder of their own under `folder`; `show` is told how many questions are done.
+    """
+    engine, reader = world()
+    agent = PointerAgent.from_pretrained(pointer, engine, threads=round.threads)
+    start = (number - 1) * round.questions % len(questions)  # another part of them each round
+    asked = [*questions[start:], *questions[:start]][: round.questions]
+    visits = replace(round.visits, seed=round.visits.seed + number)
+    name = examples.key(agent.fingerprint, "\n".join(question.id for question in asked), str((visits, round.labeller)))
+    settings = Settings(steps=visits.steps, snippet=agent.layout.snippet)
+    labeller = LABELLERS[round.labeller](engine, reader, agent.grammar, settings)
+    batches = dagger_batches(Environment(engine, reader, settings), agent, asked, visits, labeller)
+    own = folder / f"dagger-{number}-{name}"
+    examples.build(own, batches, lambda: agent.view, lambda done: show(min(len(asked), done * TOGETHER)))
+    return list(examples.read(own))
 
 
 class ByRocchio:
@@ -97,3 +139,11 @@ class ByPromise:
         pairs = zip(sessions, observations, strict=True)
         found = self._promises([(session.question, seen, [self._grammar]) for session, seen in pairs])
         return [labels[0] if labels else None for labels in found]
+
+
+LABELLERS: Mapping[str, Callable[[Engine, Reader, Grammar, Settings], Labeller]] = {
+    "promise": lambda engine, reader, grammar, settings: ByPromise(engine, grammar),
+    "rocchio": lambda engine, reader, grammar, settings: ByRocchio(
+        engine, reader, grammar, Plan(settings=settings, read_budget=200)
+    ),
+}

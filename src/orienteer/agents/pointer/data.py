@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -43,11 +43,12 @@ def gather(
     `promise` adds what recorded sessions leave open: the gains of candidates that Rocchio did not have to read.
     `show` is told how many batches of `labels.TOGETHER` sessions of a file are encoded.
     """
+    seen = replace(layout, sight_features=())  # a look comes later
     opened, asked = cache(world), cache(lambda: labels.by_id(questions()))
     found: list[Example] = []
     for file in files:
         names = [grammar.name for grammar in grammars]
-        name = examples.key(_digest(file), json.dumps([names, asdict(layout), promise]), tokenizer.to_str())
+        name = examples.key(_digest(file), json.dumps([names, asdict(seen), promise]), tokenizer.to_str())
         target = folder / f"{file.name.split('.')[0]}-{name}"
 
         def batches(done: int, file: Path = file) -> Iterator[list[Moment]]:

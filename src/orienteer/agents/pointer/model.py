@@ -123,7 +123,7 @@ class PointerModel(nn.Module):
     def from_pretrained(cls, name: str | Path) -> PointerModel:
         """A pointer's folder; or a reader's or any BERT's, whose encoder gets a new head."""
         marks = mark_ids(load_tokenizer(name))
-        if not _is_pointer(Path(name)):
+        if not is_pointer(Path(name)):
             encoder = ReaderModel.from_pretrained(name).encoder
             _widen_types(encoder)
             return cls(encoder, marks)
@@ -177,7 +177,7 @@ def _widen_types(encoder: BertModel) -> None:
     encoder.config.type_vocab_size = KINDS
 
 
-def _is_pointer(folder: Path) -> bool:
+def is_pointer(folder: Path) -> bool:
     try:
         return "pointer" in json.loads((folder / CONFIG).read_text())
     except (OSError, ValueError, TypeError):

@@ -48,7 +48,7 @@ class PointerAgent:
         self.layout, self.decoding = files.layout, files.decoding
         self.grammar = grammar or GRAMMARS[files.layout.grammar]
         self._allowed, self._bits = grammar_slots(self.grammar), grammar_bits(self.grammar)
-        self._viewer = Viewer(tokenizer, engine, files.layout.max_pieces)
+        self.view = Viewer(tokenizer, engine, files.layout.max_pieces)
         threads = threads or len(os.sched_getaffinity(0))
         ids = tokenizer.get_vocab()
         try:
@@ -60,7 +60,7 @@ class PointerAgent:
             exact = dequantise(files.tensors)
             self._head = Head(exact)
             table = exact["encoder.embeddings.word_embeddings.weight"]
-            self._looker = cache(lambda: Looker(engine, self._viewer.lexicon, ids, table))
+            self._looker = cache(lambda: Looker(engine, self.view.lexicon, ids, table))
             self._weigher = Weigher(exact) if "weigher.centre" in exact else None
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a pointer: {error!r}; train it again") from None
@@ -86,12 +86,9 @@ class PointerAgent:
 
     def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
         """Each action with the likeliest refinements, the probability of stopping, the gain expected."""
-        views = _Kept(map(self._viewer, observations))
+        views = _Kept(map(self.view, observations))
         scored = self.scores(views, len(observations))
         return [self._decide(*each) for each in zip(observations, views.seen, scored, strict=True)]
-
-    def view(self, observation: Observation) -> View:
-        return self._viewer(observation)
 
     def scores(self, views: Iterable[View], count: int = 0) -> list[Scores]:
         """The model's scores of moments, in their order.
@@ -122,7 +119,7 @@ class PointerAgent:
             "stop": round(found.stop, 4),
             "gain": round(scores.gain, 4),
         }
-        if wants_stop(found, observation, self.decoding) or not has_room(observation, self._viewer.lexicon):
+        if wants_stop(found, observation, self.decoding) or not has_room(observation, self.view.lexicon):
             return STOP, notes
         sight = self.look(observation, found) if self.looks and self.decoding.look else None
         if sight is None:

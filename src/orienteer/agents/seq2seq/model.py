@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, BertConfig, BertModel, T5Config, T5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5Stack
 
+from orienteer.agents.pointer.model import PointerModel, is_pointer
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, purpose_of
 from orienteer.agents.seq2seq.shape import SMALL, Shape
 from orienteer.agents.seq2seq.stream import Row
@@ -91,7 +92,8 @@ def load(base: str, dropout: float = 0.0, *, decoder_layers: int = 2) -> tuple[S
     small             a T5 of 4 + 4 layers, 256 wide, from scratch
     a folder of ours  that `train t5` or `train answerer` wrote
     T5, mT5           a folder or hub name; any size
-    a BERT, a reader  a folder, a hub name, or `shipped`; it gets a new decoder of `decoder_layers`
+    an encoder        a BERT (a folder or hub name), a reader (a folder, or `shipped`), a pointer's folder; it gets a
+                      new decoder of `decoder_layers`
     """
     if base == SMALL:
         tokenizer = load_tokenizer("shipped")
@@ -101,7 +103,7 @@ def load(base: str, dropout: float = 0.0, *, decoder_layers: int = 2) -> tuple[S
         files = load_folder(folder)
         return from_files(files, dropout), Tokenizer.from_str(files.tokenizer)
     tokenizer = load_tokenizer(base)
-    if reader_folder(base) is None:
+    if reader_folder(base) is None and not is_pointer(folder):
         try:
             kind = AutoConfig.from_pretrained(base).model_type
         except (OSError, ValueError) as error:
@@ -155,7 +157,7 @@ def _from_t5(name: str, dropout: float) -> Seq2Seq:
 
 
 def _from_bert(name: str, tokenizer: Tokenizer, dropout: float, layers: int) -> Seq2Seq:
-    encoder = ReaderModel.from_pretrained(name).encoder
+    encoder = (PointerModel if is_pointer(Path(name)) else ReaderModel).from_pretrained(name).encoder
     config = encoder.config
     pad, end = _berts_marks(tokenizer)
     words = encoder.embeddings.word_embeddings.weight.detach()

@@ -1,0 +1,40 @@
+"""What commands that train have in common: a world to search and read in, opened late, and questions from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orienteer.errors import OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.data import Question
+    from orienteer.engine.protocol import Engine
+    from orienteer.reader.protocol import Reader
+
+
+class World:
+    """The index and the reader, opened when they are first needed."""
+
+    def __init__(self, index: Path, reader: Path | None, cache: Path | None, threads: int) -> None:
+        self._index, self._reader, self._cache, self.threads = index, reader, cache, threads
+        self._opened: tuple[Engine, Reader] | None = None
+
+    def open(self) -> tuple[Engine, Reader]:
+        from orienteer.engine.opening import open_engine
+        from orienteer.reader import CachedReader, TrainedReader
+
+        if self._opened is None:
+            trained = TrainedReader.from_pretrained(self._reader, threads=self.threads)
+            self._opened = open_engine(self._index, threads=self.threads), CachedReader(trained, disk=self._cache)
+        return self._opened
+
+
+def questions_of(paths: Sequence[Path]) -> list[Question]:
+    from orienteer.data import read_questions
+
+    found = [question for path in paths for question in read_questions(path)]
+    if not found:
+        raise OrienteerError(f"{paths[0] if paths else 'no file'}: no questions in it")
+    return found
