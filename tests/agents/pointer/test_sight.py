@@ -33,7 +33,7 @@ def test_one_pass_tells_what_a_slow_reckoning_tells(passages: list[list[int]], r
     piece = np.array([n % 5 - 1 for n in range(TERMS)], np.int32)
     kind = np.array([n % 3 for n in range(TERMS)], np.int8)
     share = np.array([0.5, 0.3, 0.2], np.float32)
-    alike = np.random.default_rng(0).random((5, ASKED), np.float32)
+    alike = np.random.default_rng(0).integers(0, 256, (5, ASKED), np.uint8)
     flat, ends = np.array([t for row in passages for t in row], np.int64), np.cumsum([len(row) for row in passages])
     found = scan(flat, ends, column, COLUMNS, piece, kind, share, alike, np.array(rarest, np.int32))
     for row, terms in enumerate(passages):
@@ -41,7 +41,7 @@ def test_one_pass_tells_what_a_slow_reckoning_tells(passages: list[list[int]], r
         assert counts.tolist() == [terms.count(c) for c in range(COLUMNS)]
         assert figures.tolist() == [sum(kind[t] == k for t in terms) for k in (1, 2)]
         for q in range(ASKED):
-            of_pieces = [alike[piece[t], q] for t in terms if piece[t] >= 0]
+            of_pieces = [alike[piece[t], q] / 255 for t in terms if piece[t] >= 0]
             assert likest[q] == pytest.approx(1.0 if q in terms else max(of_pieces, default=0.0))
         for place, width in enumerate((NARROW, WIDE)):
             windows = [_covered(terms, end, width, share) for end in range(1, len(terms) + 1)]

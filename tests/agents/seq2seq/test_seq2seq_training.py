@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -29,11 +30,16 @@ from orienteer.agents.seq2seq.writer import Writer  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
 
-@pytest.fixture(params=["t5", "t5 gated", "bert"])
+@pytest.fixture(params=["t5", "t5 gated", "bert", "pointer"])
 def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A tiny T5 or BERT as `save_pretrained` writes it."""
+    """A tiny T5 or BERT as `save_pretrained` writes it, or a pointer."""
     import tiny
 
+    if request.param == "pointer":
+        sys.path.insert(0, str(Path(__file__).parent.parent / "pointer"))
+        from tiny_pointer import save_pointer
+
+        return save_pointer(tmp_path)
     tokenizer = seq2seq_tokenizer()
     size = tokenizer.get_vocab_size()
     torch.manual_seed(1)

@@ -40,6 +40,7 @@ _DEEP = 200  # ranks for the question itself that are known
 _IDF, _LENGTH, _USUAL, _STEPS, _READ = 12.0, 150.0, 100.0, 10, 50.0  # scales that bring values to about 1
 _WHEN, _COUNTED = ("when", "what year", "what date"), ("how many", "how much", "how long", "how old", "how far")
 _REMEMBERED = 1 << 15
+_TOGETHER = 256  # questions in lock-step, some 300 kB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Asked:
     numbers: NDArray[np.int64]  # [terms]
     share: Floats  # [terms]
     by_term: dict[str, float]
-    alike: Floats  # [word vectors, terms], 0 to 1
+    alike: NDArray[np.uint8]  # [word vectors, terms], 255 where they are the same
     rank: dict[str, float]
     score: dict[str, float]
     lowest: float  # score of what is not among these
@@ -63,7 +64,7 @@ class PassageFeatures:
 
     def __init__(self, engine: Engine, lexicon: Lexicon, words: Words, vectors: Floats) -> None:
         self._engine, self._lexicon, self._words, self._vectors = engine, lexicon, words, vectors
-        self._asked = lru_cache(64)(self._ask)
+        self._asked = lru_cache(_TOGETHER)(self._ask)
         self._title = lru_cache(_REMEMBERED)(lambda title: frozenset(lexicon.terms(title)))
 
     def __call__(
@@ -97,7 +98,7 @@ class PassageFeatures:
         first = hits[0].score if hits else 1.0
         return Asked(
             numbers, words.idf[numbers] / np.float32(total),
-            {term: lexicon.idf(term) / total for term in terms}, np.ascontiguousarray(alike, np.float32),
+            {term: lexicon.idf(term) / total for term in terms}, np.ascontiguousarray(255 * alike + 0.5, np.uint8),
             {hit.id: 1 / np.log2(rank + 1) for rank, hit in enumerate(hits, 1)},
             {hit.id: hit.score / first for hit in hits}, 0.9 * (hits[-1].score / first) if hits else 0.0,
             any(map(lower.__contains__, _WHEN)), any(map(lower.__contains__, _COUNTED)), lower.startswith("who"),

@@ -20,20 +20,20 @@ def scan(
     piece: NDArray[np.int32],  # by number: row of `alike`; below 0: none
     kind: NDArray[np.int8],  # by number
     share: Floats,  # [question's terms]: of its idf, 1 in all
-    alike: Floats,  # [rows, question's terms]: 0 to 1
+    alike: NDArray[np.uint8],  # [rows, question's terms]: 255 for the same word
     rarest: NDArray[np.int32],  # [answers]: column of its rarest term; -1
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Of each passage:
 
     counts    [columns]
-    likest    [question's terms]: the nearest word that it has
+    likest    [question's terms]: the nearest word that it has, 0 to 1
     covered   [2]: the most of the question in a narrow window and in a wide one
     near      [answers]: the most of it around an answer
     figures   [2]: numbers, years
     """
     passages, asked, answers = len(ends), len(share), len(rarest)
     counts = np.zeros((passages, columns), np.float32)
-    likest = np.zeros((passages, asked), np.float32)
+    likest = np.zeros((passages, asked), np.uint8)
     covered = np.zeros((passages, 2), np.float32)
     near = np.zeros((passages, answers), np.float32)
     figures = np.zeros((passages, 2), np.float32)
@@ -57,7 +57,7 @@ def scan(
                 counts[row, found] += 1
                 if found < asked:
                     last[found] = at
-                    likest[row, found] = 1
+                    likest[row, found] = 255
             inner, outer = np.float32(0), np.float32(0)
             for q in range(asked):
                 if last[q] > at - WIDE:
@@ -74,4 +74,4 @@ def scan(
                         around = min(place + WIDE // 2, ends[row]) - 1 - begin
                         near[row, answer] = max(near[row, answer], wide[max(around, place - begin)])
         begin = ends[row]
-    return counts, likest, covered, near, figures
+    return counts, likest * np.float32(1 / 255), covered, near, figures
