@@ -159,7 +159,9 @@ def _demonstrations(
 
 
 def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bool) -> Judge | None:
-    from orienteer.agents.muzero.judging import Judge as Judging
+    from orienteer.agents.judging import Judge as Judging
+    from orienteer.agents.muzero.agent import MuZeroAgent
+    from orienteer.agents.muzero.folder import MuZeroFiles
     from orienteer.data import read_questions
     from orienteer.session import Environment, Settings
 
@@ -169,9 +171,13 @@ def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bo
     if not asked:
         raise OrienteerError(f"{dev}: no questions with answers in it")
     environment = Environment(world.engine, world.reader, Settings(snippet=world.config.snippet))
-    return Judging(
-        environment, asked, world.base, world.config, world.index, None if train_h else world.eyes, threads
-    )  # fmt: skip
+    base, eyes = world.base, None if train_h else world.eyes
+
+    def agent(weights: Mapping[str, Any]) -> MuZeroAgent:
+        files = MuZeroFiles(base.bert, {**base.tensors, **weights}, base.tokenizer, world.config, "unsaved", {})
+        return MuZeroAgent(files, world.engine, threads=threads, eyes=eyes, index=world.index)
+
+    return Judging(environment, asked, agent)
 
 
 def _keep(world: World, folder: Path, weights: Mapping[str, Any], notes: Mapping[str, Any]) -> None:

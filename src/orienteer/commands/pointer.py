@@ -15,8 +15,9 @@ from orienteer.commands.training import World, questions_of
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.agents.pointer.train import Progress
+    from orienteer.agents.pointer.folder import PointerFiles
     from orienteer.data import Question
+    from orienteer.reader.train import Progress
 
 
 def train_pointer(
@@ -68,12 +69,13 @@ def train_pointer(
         from orienteer.reader.model import load_tokenizer
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.agents.judging import Judge
     from orienteer.agents.pointer.dagger import LABELLERS, Round, Visits, visited_examples
     from orienteer.agents.pointer.data import gather
     from orienteer.agents.pointer.decoding import Decoding
     from orienteer.agents.pointer.folder import Layout
-    from orienteer.agents.pointer.judging import Judge
     from orienteer.agents.pointer.labels import TOGETHER, grammars_of
+    from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.session import Environment, Settings
 
     if dagger_labels not in LABELLERS:
@@ -89,10 +91,13 @@ def train_pointer(
         promise, lambda file, done: _encoded(file, done * TOGETHER, "sessions"),
     )  # fmt: skip
     out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
-    judge = None
+    judge: Judge[PointerFiles] | None = None
     if dev is not None:
         judged = questions_of([dev])[:dev_limit]
-        judge = Judge(Environment(*world.open(), Settings(snippet=snippet)), judged, played, threads)
+        environment = Environment(*world.open(), Settings(snippet=snippet))
+        judge = Judge(
+            environment, judged, lambda files: PointerAgent(files, environment.engine, played, threads=threads)
+        )
     try:
         kept = tuple(int(number) for number in layers.split(",")) if layers else ()
     except ValueError:

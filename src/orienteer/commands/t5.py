@@ -14,6 +14,7 @@ from orienteer.commands.training import World, questions_of
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
+    from orienteer.agents.seq2seq.folder import ModelFiles
     from orienteer.agents.seq2seq.stream import Pair, StreamConfig
     from orienteer.agents.seq2seq.train import Judgement, Progress, TrainConfig
 
@@ -85,9 +86,10 @@ def train_t5(
     --out DIR
     """
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
+    from orienteer.agents.judging import Judge
     from orienteer.agents.pointer.labels import grammars_of
+    from orienteer.agents.t5.agent import T5Agent
     from orienteer.agents.t5.examples import gather
-    from orienteer.agents.t5.judging import Judge
     from orienteer.session import Environment, Settings
 
     grammars = grammars_of(grammar)
@@ -97,10 +99,11 @@ def train_t5(
     pairs = gather(out_dir / "examples", sessions, lambda: questions_of(questions), grammars, layout, world.open, stops)
     refine = sum(pair.targets[0][1] > 0 for pair in pairs)
     out.print(f"{len(pairs):,} examples, {refine:,} of them with a refinement")
-    judge = None
+    judge: Judge[ModelFiles] | None = None
     if dev is not None:
         judged = questions_of([dev])[:dev_limit]
-        judge = Judge(Environment(*world.open(), Settings(snippet=layout.snippet)), judged, played, threads)
+        environment = Environment(*world.open(), Settings(snippet=layout.snippet))
+        judge = Judge(environment, judged, lambda files: T5Agent(files, environment.engine, played, threads=threads))
     config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, temperature)
     start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
     run.train(pairs, start, config, stream, decoder_layers, judge)

@@ -11,13 +11,13 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -27,6 +27,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from orienteer.reader.answers import exact_match, f1
 from orienteer.reader.batches import Example, Share, StreamConfig, batches, cut_whole, groups_of
+from orienteer.reader.board import Board
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Marks, head_and_room, pieces, window_at
 from orienteer.reader.errors import TrainingError
@@ -92,6 +93,13 @@ class Progress:
     examples_per_second: float
     dev: Mapping[str, float]
 
+    @property
+    def scalars(self) -> Mapping[str, float]:
+        """As a board shows it."""
+        losses = {f"loss/{name}": value for name, value in self.losses.items()}
+        dev = {f"dev/{name}": value for name, value in self.dev.items()}
+        return {**losses, **dev, "examples_per_second": self.examples_per_second}
+
 
 def train(
     rows: Sequence[TrainingRow],
@@ -115,7 +123,7 @@ def train(
         layer.requires_grad_(False)
     optimiser = torch.optim.AdamW(_groups(model, config.weight_decay), lr=config.learning_rate, fused=True)
     step, spent = _resume(config.out, model, optimiser)
-    logs = _logs(config.out)
+    board = Board(config.out)
     stream = batches(rows, tokenizer, replace(config.stream, seed=config.seed))
     parameters = [p for p in model.parameters() if p.requires_grad]
     began = saved = shown = tried = time.monotonic()
@@ -155,7 +163,7 @@ def train(
                     dev, tried = dev_measures(model, tokenizer, dev_rows, config.stream.max_pieces), now
                 means = {name: total / (step - shown_step) for name, total in sums.items()}
                 progress = Progress(step, done, means, seen / (now - shown), dev)
-                _log(logs, progress)
+                board.show(progress.step, progress.scalars)
                 show(progress)
                 shown, shown_step, seen, sums = time.monotonic(), step, 0, dict.fromkeys(sums, 0.0)
             if now - saved > 60 * config.checkpoint_minutes:
@@ -349,24 +357,3 @@ def _resume(folder: Path, model: ReaderModel, optimiser: torch.optim.Optimizer) 
         raise TrainingError(
             f"{path}: not a checkpoint of this model ({error}); delete it to start afresh, or give another folder"
         ) from None
-
-
-def _logs(folder: Path) -> Any:
-    """A TensorBoard writer, where tensorboard is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder / "logs"))
-
-
-def _log(logs: Any, progress: Progress) -> None:
-    if logs is None:
-        return
-    values: Iterable[tuple[str, float]] = [
-        *((f"loss/{name}", value) for name, value in progress.losses.items()),
-        *((f"dev/{name}", value) for name, value in progress.dev.items()),
-        ("examples_per_second", progress.examples_per_second),
-    ]
-    for name, value in values:
-        logs.add_scalar(name, value, progress.step)

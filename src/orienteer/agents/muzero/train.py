@@ -34,6 +34,7 @@ from orienteer.agents.muzero.tries import Trie
 from orienteer.agents.muzero.turns import Episode, Turn
 from orienteer.agents.muzero.watching import Limits, Watch
 from orienteer.cluster import MakeWork, run_chunks
+from orienteer.reader.board import Board
 from orienteer.reader.errors import TrainingError
 
 BEST = "best"  # the folder, inside that of the run, of the weights that were judged best
@@ -148,7 +149,7 @@ class _Learner:
         self.place = Place(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
         self.watch = Watch.from_dict(run.limits, self.place.watch) if self.place.watch else Watch(run.limits)
         self.began, self.already, self.saved = time.monotonic(), self.place.spent, time.monotonic()
-        self.logs = _logs(run.out)
+        self.board = Board(run.out)
 
     def run(self) -> Place:
         if self.place.stopped:
@@ -309,9 +310,7 @@ class _Learner:
         self.show(progress)
 
     def _log(self, values: Mapping[str, float]) -> None:
-        if self.logs is not None:
-            for name, value in values.items():
-                self.logs.add_scalar(name, value, self.place.cloned + self.place.update)
+        self.board.show(self.place.cloned + self.place.update, values)
 
     def _spent(self) -> float:
         return self.already + time.monotonic() - self.began
@@ -359,12 +358,3 @@ def _named(name: str) -> str:
 
 def _unbounded(config: Config) -> Training:
     return replace(config.training, replay=1 << 30, priority=0.0, importance=0.0)
-
-
-def _logs(folder: Path) -> Any:
-    """A TensorBoard writer, where tensorboard is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder / "logs"))

@@ -7,7 +7,7 @@ are added in the parts' order: the result does not depend on who was faster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -26,10 +26,11 @@ from orienteer.agents.pointer.examples import Example
 from orienteer.agents.pointer.folder import Layout, PointerFiles, load_folder, save_folder
 from orienteer.agents.pointer.losses import losses
 from orienteer.agents.pointer.model import PointerModel
+from orienteer.reader.board import Board
 from orienteer.reader.errors import TrainingError
 from orienteer.reader.model import load_tokenizer
 from orienteer.reader.model_folder import quantise
-from orienteer.reader.train import schedule
+from orienteer.reader.train import Progress, schedule
 
 BEST = "best"  # the folder, inside that of the training, of the weights that were judged best
 
@@ -62,17 +63,6 @@ class TrainConfig:
     show_seconds: float = 30.0
     stream: StreamConfig = field(default_factory=StreamConfig)
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a caller may show: one line a while."""
-
-    step: int
-    part_done: float  # of the schedule, 0 to 1
-    losses: Mapping[str, float]
-    examples_per_second: float
-    dev: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -110,7 +100,7 @@ def train(
     learned, held = hold_out(examples)
     stream = batches(learned, replace(config.stream, seed=config.seed))
     parameters = [p for p in model.parameters() if p.requires_grad]
-    logs = _logs(config.out)
+    board = Board(config.out)
     already, began = place.spent, time.monotonic()
     saved = shown = judged = began
     seen, shown_step, sums = 0, place.step, dict.fromkeys(("policy", "gain", "share"), 0.0)
@@ -156,7 +146,7 @@ def train(
             if dev or now - shown > config.show_seconds or last:
                 means = {name: total / (place.step - shown_step) for name, total in sums.items()}
                 progress = Progress(place.step, done, means, seen / max(1e-9, now - shown), dev)
-                _log(logs, progress)
+                board.show(progress.step, progress.scalars)
                 show(progress)
                 shown, shown_step, seen, sums = time.monotonic(), place.step, 0, dict.fromkeys(sums, 0.0)
             if dev or now - saved > 60 * config.checkpoint_minutes:
@@ -165,7 +155,7 @@ def train(
                 saved = time.monotonic()
         if place.judged_at < place.step:
             place.judged_at = place.step
-            _log(logs, Progress(place.step, 1.0, {}, 0.0, judgement()))
+            board.show(place.step, {f"dev/{name}": value for name, value in judgement().items()})
 
     checkpoint.save(config.out, model, optimiser, {**asdict(place), "config": _told(config)})
     return _finish(model, tokenizer, config, place)
@@ -268,24 +258,3 @@ def _told(config: TrainConfig) -> dict[str, Any]:
     told = asdict(config)
     del told["out"], told["layout"]
     return {**told, "base": Path(config.base).name}
-
-
-def _logs(folder: Path) -> Any:
-    """A TensorBoard writer, where tensorboard is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder / "logs"))
-
-
-def _log(logs: Any, progress: Progress) -> None:
-    if logs is None:
-        return
-    values: Iterable[tuple[str, float]] = [
-        *((f"loss/{name}", value) for name, value in progress.losses.items()),
-        *((f"dev/{name}", value) for name, value in progress.dev.items()),
-        ("examples_per_second", progress.examples_per_second),
-    ]
-    for name, value in values:
-        logs.add_scalar(name, value, progress.step)

@@ -22,6 +22,7 @@ from orienteer.agents.pointer import checkpoint
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, save_folder
 from orienteer.agents.seq2seq.model import Seq2Seq, from_files
 from orienteer.agents.seq2seq.stream import Place, Row, by_tokens
+from orienteer.reader.board import Board
 from orienteer.reader.errors import TrainingError
 
 BEST = "best"  # the folder, inside that of the training, of the weights that were judged best
@@ -64,6 +65,12 @@ class Progress:
     tokens_per_second: float  # of the encoder, padding included
     dev: Mapping[str, float]
 
+    @property
+    def scalars(self) -> Mapping[str, float]:
+        """As a board shows it."""
+        dev = {f"dev/{name}": value for name, value in self.dev.items()}
+        return {"loss/token": self.loss, **dev, "tokens_per_second": self.tokens_per_second}
+
 
 @dataclass(slots=True)
 class _State:
@@ -101,7 +108,7 @@ def train(
     optimiser = torch.optim.Adafactor(parameters, lr=config.learning_rate)
     kept = checkpoint.resume(config.out, model, optimiser)
     state = _State(**{key: value for key, value in kept.items() if key != "config"})
-    already, began = state.spent, time.monotonic()
+    board, already, began = Board(config.out), state.spent, time.monotonic()
     saved = shown = judged = began
     loss = tokens = written = 0.0
 
@@ -153,7 +160,9 @@ def train(
                 state.judged_at = state.step
                 dev, judged = judgement(), time.monotonic()
             if dev or now - shown > config.show_seconds or last:
-                show(Progress(state.step, done, loss / written, tokens / max(1e-9, now - shown), dev))
+                progress = Progress(state.step, done, loss / written, tokens / max(1e-9, now - shown), dev)
+                board.show(state.step, progress.scalars)
+                show(progress)
                 shown, loss, tokens, written = time.monotonic(), 0.0, 0.0, 0.0
             if dev or now - saved > 60 * config.checkpoint_minutes:
                 save()
