@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orienteer.commands.terminal import out
+from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from orienteer.agents.muzero.config import Training
     from orienteer.agents.muzero.train import Judge, Progress
     from orienteer.agents.muzero.turns import Episode
+
+_SHOWN = 100  # sessions between two lines of progress
 
 
 def train_muzero(
@@ -154,7 +156,10 @@ def _demonstrations(
             folder / "demonstrations", file, asked, world.engine, world.reader, world.senses, world.grammar,
             world.index, limit, rows,
         )  # fmt: skip
-        found += [replace(episode, number=-1 - len(found) - place) for place, episode in enumerate(some)]
+        for episode in some:
+            found.append(replace(episode, number=-1 - len(found)))
+            if len(found) % _SHOWN == 0:
+                err.print(f"[dim]{file.name}: {len(found):,} sessions encoded in all[/]")
     return found
 
 
