@@ -49,7 +49,7 @@ def test_one_session_is_shown_and_all_questions_are_compared_in_the_last_line(
     *session, line = printed(engine).strip().splitlines()
     assert sum(text.startswith("q0 ") for text in session) == 1
     assert any(text.startswith("Answer: ") for text in session)
-    assert line.startswith("All 20 questions set aside, bm25+ps → prf-answer (5 refinements): right answer first")
+    assert line.startswith("All 20 questions set aside, bm25+ps → pointer (3 refinements): right answer first")
 
 
 def test_the_figures_are_those_of_the_two_agents_played_apart(engine: EmbeddedEngine, few: list[Question]) -> None:

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-# The best agent that needs no training: `ask`, the demo, the page and the tools for language models play it.
-AGENT = "prf-answer"
+# The best agent: `ask`, the demo, the page and the tools for language models play it.
+AGENT = "pointer"

@@ -29,11 +29,11 @@ def train_look(
     cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
     success: Annotated[
         float, typer.Option(help="what a passage with the answer among five is worth, where NDCG@5 of 1 is worth 1")
-    ] = 1.0,
+    ] = 6.0,
     price: Annotated[float, typer.Option(help="what a passage must bring to be worth reading")] = 0.003,
     back: Annotated[
         float, typer.Option(help="what a refinement of a refined query must bring, or the last one is taken back")
-    ] = 0.05,
+    ] = 0.2,
     seed: int = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
 ) -> None:

@@ -28,9 +28,9 @@ class Decoding:
 
     stop: float = 0.5
     look: bool = True
-    success: float = 1.0
+    success: float = 6.0
     price: float = 0.003
-    back: float = 0.05
+    back: float = 0.2
 
     def __post_init__(self) -> None:
         if not 0 <= self.stop <= 1:
