@@ -85,6 +85,10 @@ def test_every_agent_is_compared_with_each_baseline(engine: ReferenceEngine, tmp
         assert each.p <= each.p_holm <= 1
     stored = json.loads((tmp_path / "statistics.json").read_text())
     assert len(stored["comparisons"]) == len(comparisons)
+    report = (tmp_path / "report.md").read_text()
+    for baseline in ("bm25+ps", "bm25@100+ps"):
+        told = report.split(f"### Against <code>{baseline}</code>")[1].split("##")[0]
+        assert told.count("| <code>") == 4
     low, high = stored["intervals"]["wanderer"]["score"]
     assert low <= evaluation.metrics["wanderer"]["score"] <= high
 

@@ -148,7 +148,7 @@ def _differences(findings: Findings) -> list[str]:
                 text = f"{each.difference:+.2f} [{each.low:+.2f}, {each.high:+.2f}] p {_p(each.p_holm)}"
                 cells.append(f"**{text}**" if each.p_holm < _SURE else text)
             shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
-        rows.append([shown, *cells])
+            rows.append([shown, *cells])
         lines += [f"### Against {code(baseline)}", "", table(["agent", *TESTED], rows)]
     return lines if comparisons else [*lines, "There is nothing to compare.", ""]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from orienteer.evaluation.significance import bootstrap, holm, permutation_test
 from orienteer.evaluation.summary import Summary
 
 BASELINE = "bm25+ps"
-BASELINES = (BASELINE, "bm25@100+ps")  # the second reads about as many passages as a session of 20 steps
+# Also as much plain reading as a session costs, and what an expert would try without learning.
+BASELINES = re.compile(rf"{re.escape(BASELINE)}|bm25@\d+\+ps|prf-answer")
 TESTED = ("NDCG@5", "Top-1", "Top-5", "EM-MR", "score")
 
 ByAgent = Mapping[str, Mapping[str, float]]
@@ -62,7 +64,7 @@ def statistics(summaries: Sequence[Summary], *, seed: int, overlaps: NDArray[np.
     if not judged.any():
         return Statistics({}, (), {}, "", {})
     names = [s.name for s in summaries]
-    baselines = [name for name in BASELINES if name in tables] or names[:1]
+    baselines = [name for name in names if BASELINES.fullmatch(name)] or names[:1]
     ceiling = ceiling_of(names)
     return Statistics(
         _intervals(tables, seed),
