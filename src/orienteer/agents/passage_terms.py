@@ -38,6 +38,10 @@ class PassageTerms(Protocol):
         """The term of a number."""
         ...
 
+    def idf(self, number: int) -> float:
+        """In `contents`."""
+        ...
+
 
 def passage_terms(engine: Engine) -> PassageTerms:
     """From the embedded index's own arrays where there are some, else by analysing the passages."""
@@ -74,6 +78,9 @@ class IndexedTerms:
 
     def text(self, number: int) -> str:
         return self._index.term(number)
+
+    def idf(self, number: int) -> float:
+        return float(self._index.idf(0, self._index.frequency(0, number)))
 
     def _stream(self, passage_id: str) -> NDArray[np.int64]:
         number = self._index.number(passage_id)
@@ -124,6 +131,9 @@ class AnalysedTerms:
 
     def text(self, number: int) -> str:
         return self._texts[number]
+
+    def idf(self, number: int) -> float:
+        return self._idf(self._texts[number])
 
     def _number(self, term: str) -> int:
         """As they come."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +54,13 @@ class Choices:
 
     def refinement(self, rank: int) -> Refinement:
         term, slot = divmod(int(self.places[rank]), len(SLOTS))
-        operator, field = SLOTS[slot]
-        return operator.apply(field, self.terms[term].text)
+        return _applied(slot, self.terms[term].text)
+
+
+@lru_cache(1 << 16)  # a session's terms stay, and checking what a refinement may say takes time
+def _applied(slot: int, term: str) -> Refinement:
+    operator, field = SLOTS[slot]
+    return operator.apply(field, term)
 
 
 def choices(scores: Scores, legal: NDArray[np.bool_], terms: tuple[Term, ...]) -> Choices:

@@ -16,6 +16,7 @@ from orienteer.agents.pointer.decoding import Choices
 from orienteer.agents.pointer.linear import Floats
 from orienteer.agents.pointer.sight_features import FEATURES, PassageFeatures, directions
 from orienteer.agents.pointer.words import Words
+from orienteer.data.passage import Passage
 from orienteer.engine.embedded import HitLists
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
@@ -24,6 +25,7 @@ from orienteer.session import Lexicon, Observation
 from orienteer.session.score import K
 
 _FIRST_ANSWER = FEATURES.index("holds answer 1")
+_REMEMBERED = 1 << 15  # passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Looker:
 
     def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Floats) -> None:
         self._engine, self._lexicon = engine, lexicon
-        self._features = PassageFeatures(engine, lexicon, Words(engine, lexicon, pieces), directions(table))
+        self._features = PassageFeatures(engine, lexicon, Words(engine, pieces), directions(table))
+        self._fetched: dict[str, Passage] = {}
 
     def __call__(self, observation: Observation, choices: Choices) -> Sight | None:
         """Of all refinements that may be chosen; None where the engine cannot answer them."""
@@ -67,14 +70,21 @@ class Looker:
             return None
         ids, found = _unseen(lists, observation.seen)
         best = observation.passages[:K]
-        fetched = self._engine.passages([*ids, *(each.id for each in best)])
-        passages, read = fetched[: len(ids)], fetched[len(ids) :]
+        passages, read = self._passages(ids), self._passages([each.id for each in best])
         features = self._features(observation, passages, read, found, tried, choices.log_probabilities)
         said: dict[str, int] = {}
         says = np.array([said.setdefault(" ".join(self._lexicon.terms(each.answer)), len(said)) for each in best], int)
         held = features[:, _FIRST_ANSWER : _FIRST_ANSWER + len(best)] > 0
         holds = np.where(held.any(1), says[held.argmax(1)], -1) if len(best) else np.full(len(ids), -1)
         return Sight(tuple(ids), features, found, np.array([each.score for each in best]), says, holds)
+
+    def _passages(self, ids: Sequence[str]) -> list[Passage]:
+        """As the engine has them; most come again at the next step."""
+        if len(self._fetched) > _REMEMBERED:
+            self._fetched.clear()
+        missing = [id for id in ids if id not in self._fetched]
+        self._fetched |= zip(missing, self._engine.passages(missing), strict=True)
+        return [self._fetched[id] for id in ids]
 
 
 def _unseen(lists: Sequence[Sequence[Hit]], seen: Set[str]) -> tuple[list[str], NDArray[np.int64]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,17 @@ def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
             # Should this passage be right, or wrong, so is every other of its answer.
             relevant = np.where((sight.says == answer) & (answer >= 0), float(right), trusted)
             before = relevant @ _WEIGHTS[: len(relevant)]
-            for place in range(entering.shape[1]):
-                after = np.insert(relevant, place, float(right))[:K]
-                ndcg[own] += share * entering[:, place] * (after @ _WEIGHTS[: len(after)] - before)
+            after = np.append(relevant, float(right))[_entered(len(relevant))]
+            ndcg[own] += share * (entering @ (after @ _WEIGHTS[: after.shape[1]] - before))
             won = none_yet * (1.0 if answer < 0 else _SAME_CHANCE)
             success[own] += share * entering.sum(1) * (won if right else -lost)
     return ndcg, success
+
+
+@cache
+def _entered(count: int) -> NDArray[np.int64]:
+    """Which of the best passages stand where once a new one, called `count`, has each place in turn [places, best]."""
+    return np.array([np.insert(np.arange(count), place, count)[:K] for place in range(min(count + 1, K))])
 
 
 def _none_right(sight: Sight) -> float:

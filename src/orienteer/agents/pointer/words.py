@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from orienteer.agents.passage_terms import passage_terms
 from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine
-from orienteer.session import Lexicon
 
 _REMEMBERED = 1 << 15  # passages; a step's come back at the next
 _UNKNOWN = -2
@@ -21,8 +20,8 @@ YEAR, NUMBER = 2, 1
 class Words:
     """Numbers of terms, and three arrays by number that grow as terms are met."""
 
-    def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int]) -> None:
-        self._terms, self._lexicon, self._pieces = passage_terms(engine), lexicon, pieces
+    def __init__(self, engine: Engine, pieces: Mapping[str, int]) -> None:
+        self._terms, self._pieces = passage_terms(engine), pieces
         self._streams = lru_cache(_REMEMBERED)(self._terms.stream)
         self.idf = np.zeros(0, np.float32)
         self.piece = np.zeros(0, np.int32)  # row of the word table; -1: no such word
@@ -50,7 +49,7 @@ class Words:
             self.kind = np.append(self.kind, np.zeros(more, np.int8))
         for number in np.unique(numbers[self.piece[numbers] == _UNKNOWN]).tolist():
             text = self._terms.text(number)
-            self.idf[number] = self._lexicon.idf(text)
+            self.idf[number] = self._terms.idf(number)
             self.piece[number] = self._pieces.get(text, -1)
             if text.isdigit():
                 self.kind[number] = YEAR if len(text) == 4 and text[0] in "12" else NUMBER
