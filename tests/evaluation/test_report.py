@@ -127,6 +127,14 @@ def test_examples_are_the_largest_gain_the_largest_loss_and_the_median() -> None
     assert choose([nan, nan]) == {}
 
 
+def test_a_report_to_publish_quotes_no_question_and_no_passage(engine: ReferenceEngine, tmp_path: Path) -> None:
+    quoting = run(engine, tmp_path / "quoting", agents=[WANDERER]).out / "report.md"
+    silent = run(engine, tmp_path / "silent", agents=[WANDERER], texts=False).out / "report.md"
+    asked = next(q.question for q in QUESTIONS if q.question in quoting.read_text())
+    assert asked not in silent.read_text()
+    assert not (tmp_path / "silent" / "examples").exists()
+
+
 def test_an_example_shows_queries_scores_answers_and_ranks(out: Path, engine: ReferenceEngine) -> None:
     text = (out / "examples" / "wanderer.md").read_text()
     records = {r.question.id: r for r in read_records(out / "sessions" / "wanderer.jsonl")}

@@ -30,6 +30,7 @@ def evaluate(
     answerer: Annotated[Path | None, typer.Option(help="folder of an answer generator, for EM-T5")] = None,
     cache: Annotated[Path | None, typer.Option(help="a file of readings, kept from run to run")] = None,
     figures: Annotated[bool, typer.Option(help="draw the figures (extra: eval)")] = True,
+    texts: Annotated[bool, typer.Option(help="show example sessions, which quote questions and passages")] = True,
     workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print metrics.json")] = False,
@@ -63,13 +64,18 @@ def evaluate(
 
         result = run(
             engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
-            training=training, figures=figures, command=f"orienteer evaluate --agents {agents} --steps {steps}",
-            progress=show, crew=_crew(index, reader, cache, workers, ray), answerer=generator,
+            training=training, figures=figures, texts=texts, command=_command(agents, steps, limit), progress=show,
+            crew=_crew(index, reader, cache, workers, ray), answerer=generator,
         )  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
     else:
         out.print(f"{len(asked)} questions × {len(names)} agents: {out_dir / 'report.md'}")
+
+
+def _command(agents: str, steps: int, limit: int | None) -> str:
+    """What of the command line decides the figures, beside index and questions."""
+    return f"orienteer evaluate --agents {agents} --steps {steps}" + (f" --limit {limit}" if limit else "")
 
 
 def _crew(index: Path, reader: Path | None, cache: Path | None, workers: int, ray: str | None) -> Crew | None:

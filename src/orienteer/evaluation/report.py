@@ -21,7 +21,10 @@ _SURE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that a report tells; `figures` and `examples` are files by name, relative to the report."""
+    """All that a report tells; `figures` and `examples` are files by name, relative to the report.
+
+    `examples` is None where the report shall quote nothing.
+    """
 
     data: str
     command: str
@@ -31,7 +34,7 @@ class Findings:
     statistics: Statistics
     figure_data: Mapping[str, Any]
     figures: Mapping[str, str]
-    examples: Mapping[str, str]
+    examples: Mapping[str, str] | None
     best_examples: str
 
 
@@ -211,6 +214,8 @@ def _figures(findings: Findings) -> list[str]:
 
 
 def _examples(findings: Findings) -> list[str]:
+    if findings.examples is None:
+        return []
     lines = [
         "## Example sessions",
         "",

@@ -77,6 +77,7 @@ def evaluate(
     landscape: str | os.PathLike[str] | None = None,
     chunk: int = CHUNK,
     figures: bool = True,
+    texts: bool = True,
     command: str = "",
     progress: OnProgress | None = None,
     crew: Crew | None = None,
@@ -88,6 +89,7 @@ def evaluate(
     data        what the questions are called in tables: "dev", "test"
     training    questions that agents were trained on, for results by answer overlap
     landscape   a file of measures by λ1 and λ2, to be drawn
+    texts       whether the report has example sessions, which quote questions and passages
     command     the command line, to be told in the report
     progress    called after each chunk
     crew        workers to play the sessions, each with an engine and a reader of its own; None: this process
@@ -107,7 +109,7 @@ def evaluate(
     game = Game(players, work.questions, chunk, work.settings, crew)
     play_all(game, Clock(work.entries, len(work.questions), progress))
     with _only_one(work.out):
-        return _judge(work, data, training, points, figures, command, answerer)
+        return _judge(work, data, training, points, figures, texts, command, answerer)
 
 
 def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.PathLike[str]) -> None:
@@ -166,7 +168,7 @@ def _prepare(
 
 def _judge(
     work: _Work, data: str, training: Iterable[Question] | None, points: Sequence[Mapping[str, float]] | None,
-    figures: bool, command: str, answerer: Generator | None,
+    figures: bool, texts: bool, command: str, answerer: Generator | None,
 ) -> Evaluation:  # fmt: skip
     """Reads the finished journals through and writes all files that follow from them."""
     summaries = _read_through(work)
@@ -181,14 +183,14 @@ def _judge(
     if points is not None:
         files["reward-landscape"] = work.out / "figures" / "reward-landscape.svg"
         draw_landscape(points, files["reward-landscape"])
-    shown = _write_examples(work, summaries)
+    shown = _write_examples(work, summaries) if texts else {}
     best = max(shown, key=lambda agent: metrics[agent]["score"], default="")
     write_json(work.out / "statistics.json", stats.as_dict())
     write_json(work.out / "figures.json", drawing)
     findings = Findings(
         data, command, run, metrics, summaries, stats, drawing,
         {name: link(file, work.out) for name, file in files.items()},
-        {agent: link(file, work.out) for agent, (file, _) in shown.items()},
+        {agent: link(file, work.out) for agent, (file, _) in shown.items()} if texts else None,
         shown[best][1] if best else "",
     )  # fmt: skip
     write_whole(work.out / "report.md", report(findings))
