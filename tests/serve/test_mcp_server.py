@@ -56,7 +56,8 @@ def check_both(tools: list[str], found: Any, researched: Any) -> None:
     assert len(told["passages"]) == 5
     assert [step["number"] for step in told["steps"]] == [0, 1, 2, 3]
     assert told["steps"][0]["action"] == "question"
-    assert told["queries"] == 4
+    asked = [step for step in told["steps"] if step["action"] != "undo"]
+    assert told["queries"] == len(asked)
 
 
 def test_a_client_in_memory_lists_and_calls_both_tools(engine: EmbeddedEngine) -> None:

@@ -16,6 +16,7 @@ from tiny_muzero import save_muzero
 
 from orienteer.agents import CheckpointMissingError, make_agent
 from orienteer.data.passage import Question
+from orienteer.defaults import AGENT
 from orienteer.engine import EmbeddedEngine
 from orienteer.serve import Limits
 from orienteer.session import UNDO, Environment, Settings, check_replay, from_line, read_records, record, run_sessions
@@ -34,10 +35,10 @@ def refine(client: TestClient, session: dict[str, Any], op: str, term: str, **op
 
 
 def test_a_session_over_http_is_the_one_that_the_command_line_plays(client: TestClient, engine: EmbeddedEngine) -> None:
-    entry = make_agent("prf-answer", engine, Settings(steps=3))
+    entry = make_agent("prf-answer", engine, Settings(steps=3))  # one without notes, which only a server asks for
     environment = Environment(engine, LexicalReader(), entry.settings)
     [alone] = run_sessions(environment, entry.agent, [Question("ask", LAMP, ("Maren Holt",))]).sessions
-    asked = ask(client, answers=["Maren Holt"])
+    asked = ask(client, answers=["Maren Holt"], agent="prf-answer")
     shared = client.get(f"/api/sessions/{asked['id']}/file").content
     assert from_line(shared) == record(alone, environment, "prf-answer")
     assert [step["query"]["text"] for step in asked["steps"]] == [str(step.query) for step in alone.steps]
@@ -134,7 +135,7 @@ def test_handed_back_the_agent_goes_on_from_where_the_person_left(client: TestCl
     refine(client, session, "-", "halcyon", field="title")
     answer = client.post(f"/api/sessions/{session['id']}/agent", json={"steps": 2, "agent": "prf-idf-t"})
     steps = answer.json()["steps"]
-    assert [step["by"] for step in steps] == ["question", *["prf-answer"] * 3, "you", "prf-idf-t", "prf-idf-t"]
+    assert [step["by"] for step in steps] == ["question", *[AGENT] * 3, "you", "prf-idf-t", "prf-idf-t"]
     assert '-(title:"halcyon")' in steps[-1]["query"]["text"]
 
 
@@ -272,9 +273,9 @@ def test_an_agent_that_is_not_offered_is_refused(client: TestClient, agent: str,
 def test_an_agent_that_fails_ends_its_own_session_only(make_client: MakeClient, engine: EmbeddedEngine) -> None:
     client = make_client()
     desk = client.app.state.desk  # type: ignore[attr-defined]
-    entry = desk.roster.entry("lighthouses", "prf-answer", 3)
+    entry = desk.roster.entry("lighthouses", AGENT, 3)
     script = Scripted(plus("lamp"), UNDO, "nonsense")
-    desk.roster._entries["lighthouses", "prf-answer"] = type(entry)(entry.name, script, entry.settings)
+    desk.roster._entries["lighthouses", AGENT] = type(entry)(entry.name, script, entry.settings)
     failed = ask(client)
     assert failed["ended"] == "illegal"
     assert "not an action" in failed["error"]
@@ -335,8 +336,8 @@ def test_notes_that_no_record_can_hold_end_the_session_with_the_reason(
 
     client = make_client()
     desk = client.app.state.desk  # type: ignore[attr-defined]
-    entry = desk.roster.entry("lighthouses", "prf-answer", 1)
-    desk.roster._entries["lighthouses", "prf-answer"] = type(entry)(entry.name, Telling(), entry.settings)
+    entry = desk.roster.entry("lighthouses", AGENT, 1)
+    desk.roster._entries["lighthouses", AGENT] = type(entry)(entry.name, Telling(), entry.settings)
     failed = ask(client, steps=1)
     assert failed["ended"] == "error"
     assert why in failed["error"]
@@ -344,7 +345,7 @@ def test_notes_that_no_record_can_hold_end_the_session_with_the_reason(
 
 @pytest.mark.parametrize("deep", [102, 900, 990, 100_000])
 def test_a_file_with_a_tree_without_a_bottom_is_refused(client: TestClient, deep: int) -> None:
-    session = ask(client, steps=1)
+    session = ask(client, steps=1, agent="prf-answer")  # one that leaves no notes of its own
     file = client.get(f"/api/sessions/{session['id']}/file").text
     node = '{"label":"x","visits":1,"children":['
     notes = '"notes":{"tree":' + node * deep + "]}" * deep + '},"left":'
