@@ -118,6 +118,22 @@ def test_every_engine_shows_the_same(embedded: EmbeddedEngine, pointer_folder: P
         np.testing.assert_allclose(features, other, rtol=1e-4, atol=1e-5)
 
 
+def test_what_is_forgotten_is_fetched_again(
+    embedded: EmbeddedEngine, pointer_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    [seen] = environment.observe(environment.open([QUESTIONS[0]]))
+    agent = PointerAgent.from_pretrained(pointer_folder, embedded, threads=1)
+    choices = _choices(seen, *[term.text for term in seen.terms][:20])
+    first = agent.look(seen, choices)
+    monkeypatch.setattr("orienteer.agents.pointer.sight._REMEMBERED", 0)
+    again = agent.look(seen, choices)
+    assert first is not None
+    assert again is not None
+    assert first.ids == again.ids
+    np.testing.assert_array_equal(first.features, again.features)
+
+
 def test_word_vectors_become_directions() -> None:
     table = np.random.default_rng(0).normal(1.0, 1.0, (50, 8)).astype(np.float32)
     vectors = directions(table, common=2, kept=4)

@@ -81,10 +81,11 @@ class Looker:
     def _passages(self, ids: Sequence[str]) -> list[Passage]:
         """As the engine has them; most come again at the next step."""
         if len(self._fetched) > _REMEMBERED:
-            self._fetched.clear()
-        missing = [id for id in ids if id not in self._fetched]
-        self._fetched |= zip(missing, self._engine.passages(missing), strict=True)
-        return [self._fetched[id] for id in ids]
+            self._fetched = {}  # another thread may still look into the old one
+        fetched = self._fetched
+        missing = [id for id in ids if id not in fetched]
+        fetched.update(zip(missing, self._engine.passages(missing), strict=True))
+        return [fetched[id] for id in ids]
 
 
 def _unseen(lists: Sequence[Sequence[Hit]], seen: Set[str]) -> tuple[list[str], NDArray[np.int64]]:
