@@ -1,25 +1,37 @@
-"""The cost of an agent's steps beside search and reading: one session at a time, and many in lock-step.
+"""What a step of an agent costs beside search and reading: one session at a time, and many in lock-step.
 
-A stand-in reads, so that only the agent is timed; `benchmarks/pointer.py` and `benchmarks/t5.py` bring the agents.
+    orienteer bench steps --agents 'pointer[snippet=45],muzero' --index INDEX --questions QUESTIONS.jsonl
+
+A stand-in reads, so that only the agent is timed. With snippets of 45 words the pointer's rows fill its limit of 320
+wordpieces.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import mean
 from time import perf_counter, process_time
 from typing import Any
 
-from orienteer.data import Passage, read_questions
-from orienteer.engine import Engine
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from orienteer.agents import make_agent
+from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.t5.agent import T5Agent
+from orienteer.data import Passage, Question, read_questions
+from orienteer.engine import Engine, open_index
+from orienteer.errors import OrienteerError
 from orienteer.reader.protocol import Reading
-from orienteer.session import Action, Agent, Environment, Observation, Settings, run_sessions
+from orienteer.session import Action, Agent, Observation, Settings, run_sessions
+
+err = Console(stderr=True, highlight=False)
 
 
 class StandIn:
@@ -44,14 +56,14 @@ def _reading(asked: set[str], passage: Passage) -> Reading:
 
 
 class Measured:
-    """An agent with a note of what its steps cost, and of the size of what it saw at each of them."""
+    """An agent with a note of what its steps cost, and of how much it saw at each of them."""
 
-    def __init__(self, agent: Agent, size: Callable[[Observation], int]) -> None:
-        self._agent, self._size = agent, size
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
         self.forget()
 
     def forget(self) -> None:
-        self.sizes: list[int] = []
+        self.pieces: list[int] = []
         self.terms: list[int] = []
         self.seconds = 0.0
         self.processor = 0.0  # seconds of all threads: what is left of the figures on a busy machine
@@ -61,55 +73,57 @@ class Measured:
         actions = self._agent.act(observations)
         self.seconds += perf_counter() - began
         self.processor += process_time() - worked
-        self.sizes += map(self._size, observations)
+        self.pieces += [_pieces(self._agent, observation) for observation in observations]
         self.terms += [len(observation.terms) for observation in observations]
         return actions
 
 
-def parser(told: str) -> argparse.ArgumentParser:
-    """The options that such benchmarks share."""
-    options = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--index", type=Path, required=True)
-    options.add_argument("--questions", type=Path, required=True)
-    options.add_argument("--steps", type=int, default=20)
-    options.add_argument("--sessions", type=int, default=64, help="in lock-step")
-    options.add_argument("--alone", type=int, default=8, help="sessions that are played one at a time")
-    options.add_argument("--threads", type=int, default=0)
-    options.add_argument("--out", type=Path)
-    return options
+def _pieces(agent: Agent, observation: Observation) -> int:
+    """Wordpieces that the agent encodes; 0 where it does not say."""
+    if isinstance(agent, PointerAgent):
+        return len(agent.view(observation).rendered.ids)
+    if isinstance(agent, T5Agent):
+        return len(agent.writer.codec.sources([agent.render(observation)], agent.writer.max_source)[0])
+    return 0
 
 
-def measure(
-    arguments: argparse.Namespace, engine: Engine, agent: Measured, settings: Settings, about: Mapping[str, Any]
+def run(
+    index: Path, questions: Path, agents: Sequence[str], steps: int, alone: int, together: int, as_json: bool
 ) -> None:
-    """Plays the sessions, prints what a step cost, and keeps it in the file of `--out`."""
-    questions = list(islice(read_questions(arguments.questions), arguments.sessions))
-    result: dict[str, Any] = {
-        "_run": {
-            "machine": platform.processor() or platform.machine(),
-            "cores": len(os.sched_getaffinity(0)),
-            "load when started": os.getloadavg()[0],
-            "snippet": settings.snippet,
-            "steps": settings.steps,
-            **about,
-        }
+    engine = open_index(index)
+    asked = list(islice(read_questions(questions), max(alone, together)))
+    if not asked:
+        raise OrienteerError(f"{questions}: no questions")
+    err.print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores")
+    rows = [
+        measure(engine, name, asked[:count], steps, lock_step)
+        for name in agents
+        for count, lock_step in ((alone, 1), (together, together))
+    ]
+    if as_json:
+        sys.stdout.write(json.dumps(rows) + "\n")
+        return
+    table = Table(*rows[0], box=None, title="cost of a step beside search and reading")
+    for row in rows:
+        table.add_row(*(f"{value:,.1f}" if isinstance(value, float) else escape(str(value)) for value in row.values()))
+    Console().print(table)
+
+
+def measure(engine: Engine, name: str, questions: Sequence[Question], steps: int, together: int) -> dict[str, Any]:
+    """Sessions of an agent, so many in lock-step."""
+    entry = make_agent(name, engine, Settings(steps=steps))
+    agent = Measured(entry.agent)
+    environment = entry.environment(engine, StandIn())
+    run_sessions(environment, agent, questions[:1], together=1)  # compiles what is not compiled yet
+    agent.forget()
+    run_sessions(environment, agent, questions, together=together)
+    count = max(1, len(agent.terms))
+    return {
+        "agent": name,
+        "together": together,
+        "ms a step": 1000 * agent.seconds / count,
+        "processor ms": 1000 * agent.processor / count,
+        "steps": len(agent.terms),
+        "wordpieces": mean(agent.pieces or [0]),
+        "terms": mean(agent.terms or [0]),
     }
-    environment = Environment(engine, StandIn(), settings)
-    alone = questions[: arguments.alone]
-    for name, together, asked in (("one session", 1, alone), ("in lock-step", len(questions), questions)):
-        run_sessions(environment, agent, questions[:1], together=1)  # compiles what is not compiled yet
-        agent.forget()
-        run_sessions(environment, agent, asked, together=together)
-        count = len(agent.sizes)
-        result[name] = {
-            "sessions together": together,
-            "ms a step": round(1000 * agent.seconds / count, 2),
-            "processor ms a step": round(1000 * agent.processor / count, 2),
-            "steps": count,
-            "wordpieces, mean": round(mean(agent.sizes), 1),
-            "wordpieces, most": max(agent.sizes),
-            "terms, mean": round(mean(agent.terms), 1),
-        }
-        print(json.dumps({name: result[name]}), flush=True)
-    if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")

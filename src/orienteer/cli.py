@@ -65,8 +65,8 @@ ROOMS: dict[str, tuple[Command, ...]] = {
 MODELS: tuple[Command, ...] = (train_reader, train_pointer, train_look, train_t5, train_answerer, train_muzero)
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
-    benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions, benching.bench_mcts,
-    benching.bench_scale,
+    benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions,
+    benching.bench_steps, benching.bench_mcts, benching.bench_scale,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():

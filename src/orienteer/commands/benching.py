@@ -114,6 +114,24 @@ def bench_mcts(
     benchmark("mcts").run(index, base, peer_python, seconds, as_json)
 
 
+def bench_steps(
+    index: Index,
+    questions: Questions,
+    agents: Annotated[str, typer.Option(help="agents to play, with commas between")] = "pointer[snippet=45],muzero",
+    steps: Annotated[int, typer.Option(help="of a session at most", min=1)] = 20,
+    alone: Annotated[int, typer.Option(help="sessions that are played one at a time", min=1)] = 8,
+    together: Annotated[int, typer.Option(help="sessions in lock-step", min=1)] = 64,
+    as_json: Json = False,
+) -> None:
+    """Cost of an agent's step beside search and reading: one session at a time, and many in lock-step.
+
+    orienteer bench steps --agents pointer,muzero --index my-index --questions dev.jsonl.xz
+    """
+    benchmark("steps").run(
+        index, questions, [name.strip() for name in agents.split(",")], steps, alone, together, as_json
+    )
+
+
 def bench_sessions(
     index: Index,
     questions: Annotated[Path, typer.Option(help="file of questions with answers")],
