@@ -2,8 +2,8 @@
 
     orienteer bench steps --agents 'pointer[snippet=45],muzero' --index INDEX --questions QUESTIONS.jsonl
 
-A stand-in reads, so that only the agent is timed. With snippets of 45 words the pointer's rows fill its limit of 320
-wordpieces.
+A stand-in reads, so that only the agent is timed; with `--read` the shipped reader does, and the table says where the
+time of a session goes. With snippets of 45 words the pointer's rows fill its limit of 320 wordpieces.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from orienteer.agents.t5.agent import T5Agent
 from orienteer.data import Passage, Question, read_questions
 from orienteer.engine import Engine, open_index
 from orienteer.errors import OrienteerError
-from orienteer.reader.protocol import Reading
+from orienteer.reader import Reader, Reading, TrainedReader
 from orienteer.session import Action, Agent, Observation, Settings, run_sessions
 
 err = Console(stderr=True, highlight=False)
@@ -88,15 +88,23 @@ def _pieces(agent: Agent, observation: Observation) -> int:
 
 
 def run(
-    index: Path, questions: Path, agents: Sequence[str], steps: int, alone: int, together: int, as_json: bool
+    index: Path,
+    questions: Path,
+    agents: Sequence[str],
+    steps: int,
+    alone: int,
+    together: int,
+    read: bool,
+    as_json: bool,
 ) -> None:
     engine = open_index(index)
+    reader = TrainedReader.from_pretrained() if read else StandIn()
     asked = list(islice(read_questions(questions), max(alone, together)))
     if not asked:
         raise OrienteerError(f"{questions}: no questions")
     err.print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores")
     rows = [
-        measure(engine, name, asked[:count], steps, lock_step)
+        measure(engine, reader, name, asked[:count], steps, lock_step)
         for name in agents
         for count, lock_step in ((alone, 1), (together, together))
     ]
@@ -105,19 +113,24 @@ def run(
         return
     table = Table(*rows[0], box=None, title="cost of a step beside search and reading")
     for row in rows:
-        table.add_row(*(f"{value:,.1f}" if isinstance(value, float) else escape(str(value)) for value in row.values()))
+        table.add_row(*(f"{value:,.4g}" if isinstance(value, float) else escape(str(value)) for value in row.values()))
     Console().print(table)
 
 
-def measure(engine: Engine, name: str, questions: Sequence[Question], steps: int, together: int) -> dict[str, Any]:
+def measure(
+    engine: Engine, reader: Reader, name: str, questions: Sequence[Question], steps: int, together: int
+) -> dict[str, Any]:
     """Sessions of an agent, so many in lock-step."""
     entry = make_agent(name, engine, Settings(steps=steps))
+    if hasattr(entry.agent, "play"):
+        raise OrienteerError(f"the agent {name!r} plays several others, no steps of its own; name one of them")
     agent = Measured(entry.agent)
-    environment = entry.environment(engine, StandIn())
+    environment = entry.environment(engine, reader)
     run_sessions(environment, agent, questions[:1], together=1)  # compiles what is not compiled yet
     agent.forget()
-    run_sessions(environment, agent, questions, together=together)
+    seconds = run_sessions(environment, agent, questions, together=together).seconds
     count = max(1, len(agent.terms))
+    parts = {part: getattr(seconds, part) / len(questions) for part in ("engine", "reader")}
     return {
         "agent": name,
         "together": together,
@@ -126,4 +139,7 @@ def measure(engine: Engine, name: str, questions: Sequence[Question], steps: int
         "steps": len(agent.terms),
         "wordpieces": mean(agent.pieces or [0]),
         "terms": mean(agent.terms or [0]),
+        "s a session: engine": parts["engine"],
+        "reader": parts["reader"],
+        "agent's": agent.seconds / len(questions),
     }

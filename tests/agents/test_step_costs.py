@@ -31,4 +31,4 @@ def test_the_cost_of_every_agents_step_is_told_alone_and_in_lock_step(tmp_path: 
     for alone, together in (found[:2], found[2:]):
         assert together["steps"] > alone["steps"] > 0
     assert found[0]["wordpieces"] == 0 < found[2]["wordpieces"] <= 320
-    assert all(row["processor ms"] > 0 for row in found)
+    assert all(row["processor ms"] > 0 and row["s a session: engine"] > 0 for row in found)

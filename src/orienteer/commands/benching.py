@@ -121,15 +121,15 @@ def bench_steps(
     steps: Annotated[int, typer.Option(help="of a session at most", min=1)] = 20,
     alone: Annotated[int, typer.Option(help="sessions that are played one at a time", min=1)] = 8,
     together: Annotated[int, typer.Option(help="sessions in lock-step", min=1)] = 64,
+    read: Annotated[bool, typer.Option("--read", help="with the shipped reader instead of a stand-in")] = False,
     as_json: Json = False,
 ) -> None:
     """Cost of an agent's step beside search and reading: one session at a time, and many in lock-step.
 
     orienteer bench steps --agents pointer,muzero --index my-index --questions dev.jsonl.xz
     """
-    benchmark("steps").run(
-        index, questions, [name.strip() for name in agents.split(",")], steps, alone, together, as_json
-    )
+    names = [name.strip() for name in agents.split(",")]
+    benchmark("steps").run(index, questions, names, steps, alone, together, read, as_json)
 
 
 def bench_sessions(
