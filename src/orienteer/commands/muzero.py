@@ -106,7 +106,7 @@ def train_muzero(
     )  # fmt: skip
     run = Run(
         out_dir, chunks, clone_updates if shown else 0, minutes=minutes, workers=workers, ray=ray, seed=seed,
-        judge_chunks=judge_chunks, patience=patience,
+        judge_chunks=judge_chunks, patience=patience, cloned=world.base.cloned,
     )  # fmt: skip
     place = train(config, run, parts, shown, _show)
     if place.stopped:
@@ -205,7 +205,8 @@ def _ship(best: Path, folder: Path) -> int:
 
 def _show(progress: Progress) -> None:
     names = (
-        "reward", "policy", "value", "reward_loss", "entropy", "empty", "stops", "seconds playing", "seconds learning",
+        "reward", "policy", "value", "reward_loss", "told apart", "entropy", "empty", "stops", "seconds playing",
+        "seconds learning",
     )  # fmt: skip
     values = [(name, progress.values[name]) for name in names if name in progress.values]
     values += [(f"dev {name}", value) for name, value in progress.judged.items()]

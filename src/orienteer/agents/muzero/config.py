@@ -63,11 +63,12 @@ class Training:
     updates          of the weights for each chunk
     clone_rate       the learning rate while demonstrations are imitated; `learning_rate` afterwards
     steps            of a session at most
+    turns            of a session that are played; later ones seldom bring anything, and nothing is learned from them
     empty_penalty    taken from the reward of a query that finds nothing
     td_steps         of n-step targets
     priority         exponent of prioritised replay; 0: uniform
     importance       exponent that corrects for it
-    reanalyse        of the turns learned from, the share whose search is done again with newer weights
+    reanalyse        turns whose search is done again with newer weights after each chunk, as a share of one batch
     advice           probability of an episode with advice at first; it falls to 0 over `advice_steps` updates
     hidden_gradient  what a step of g passes back
     temperature      of the choice by visits, while training
@@ -94,10 +95,11 @@ class Training:
     episodes: int = 16
     updates: int = 40
     steps: int = 20
-    empty_penalty: float = 0.02
+    turns: int = 8
+    empty_penalty: float = 0.0
     replay: int = 4000
     priority: float = 0.6
-    importance: float = 0.4
+    importance: float = 1.0
     reanalyse: float = 0.25
     advice: float = 0.5
     advice_steps: int = 2_000
@@ -170,7 +172,7 @@ PAPER = Config(
     search=SearchSettings(simulations=100, children=100, discount=0.9, noise_alpha=0.15, noise_share=0.2),
     training=Training(
         batch=16, optimiser="sgd", clone_rate=1e-4, learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5,
-        targets="monte-carlo", value_weight=1.0, steps=20, empty_penalty=1.0, replay=1000, priority=0.0,
+        targets="monte-carlo", value_weight=1.0, steps=20, turns=20, empty_penalty=1.0, replay=1000, priority=0.0,
         importance=0.0, reanalyse=0.0, advice=0.5, advice_steps=1_000_000, allow_stop=True, actors=500,
         learner_cores=1, actor_cores=7, initial_batch=4, recurrent_batch=32,
     ),

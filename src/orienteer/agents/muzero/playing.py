@@ -89,7 +89,10 @@ def play_episodes(
         _Game(number, session, draw, ideal, ideal is not None, [])
         for (number, _), session, draw, ideal in zip(questions, sessions, draws, ideals, strict=True)
     ]
-    while going := [game for game in games if not game.session.ended]:
+    for _ in range(config.training.turns):
+        going = [game for game in games if not game.session.ended]
+        if not going:
+            break
         observations = environment.observe([game.session for game in going])
         seen = senses.see(observations)
         tries = [_tries(look, senses.spelling, game) for (look, _), game in zip(seen, going, strict=True)]
