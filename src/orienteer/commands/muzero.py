@@ -36,7 +36,10 @@ def train_muzero(
         list[Path] | None, typer.Option(help="where these are others than --questions, of which all are then played")
     ] = None,
     session_limit: Annotated[int, typer.Option(help="sessions of each file at most; 0: all", min=0)] = 0,
-    clone_updates: Annotated[int, typer.Option(help="updates by imitation before anything is played", min=0)] = 2000,
+    clone_updates: Annotated[
+        int | None,
+        typer.Option(help="by imitation before anything is played; none: 2000, or 0 where --base has imitated", min=0),
+    ] = None,
     preset: Annotated[str, typer.Option(help="small, or paper for every value of the paper's table")] = "small",
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
     cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
@@ -91,7 +94,10 @@ def train_muzero(
     if not world.base.cloned and config.sizes.prior:
         config = config.with_options(prior=False)  # a head that was never trained has no opinion
         make, world = replace(make, config=config), replace(world, config=config)
-    shown = _demonstrations(world, out_dir, sessions or [], session_questions or questions, session_limit, train_h)
+    if clone_updates is None:
+        clone_updates = 0 if world.base.cloned else 2000
+    wanted = sessions if sessions and clone_updates else []
+    shown = _demonstrations(world, out_dir, wanted, session_questions or questions, session_limit, train_h)
     out.print(f"{len(world.questions):,} questions; {len(shown):,} demonstrations; {len(world.index):,} index nodes")
     model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
     h = None
@@ -106,7 +112,7 @@ def train_muzero(
     )  # fmt: skip
     run = Run(
         out_dir, chunks, clone_updates if shown else 0, minutes=minutes, workers=workers, ray=ray, seed=seed,
-        judge_chunks=judge_chunks, patience=patience, cloned=world.base.cloned,
+        judge_chunks=judge_chunks, patience=patience,
     )  # fmt: skip
     place = train(config, run, parts, shown, _show)
     if place.stopped:
@@ -205,8 +211,7 @@ def _ship(best: Path, folder: Path) -> int:
 
 def _show(progress: Progress) -> None:
     names = (
-        "reward", "policy", "value", "reward_loss", "told apart", "entropy", "empty", "stops", "seconds playing",
-        "seconds learning",
+        "reward", "policy", "value", "reward_loss", "entropy", "empty", "stops", "seconds playing", "seconds learning",
     )  # fmt: skip
     values = [(name, progress.values[name]) for name in names if name in progress.values]
     values += [(f"dev {name}", value) for name, value in progress.judged.items()]

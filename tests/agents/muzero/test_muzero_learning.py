@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +38,6 @@ from orienteer.agents.muzero.scenes import Mind  # noqa: E402
 from orienteer.agents.muzero.thinking import expected, forward, hidden, rule_scores  # noqa: E402
 from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
-from orienteer.agents.muzero.turns import Turn  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
 
@@ -158,46 +156,10 @@ def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
 def test_of_a_demonstration_among_one_s_own_episodes_only_the_policy_is_learned(tmp_path: Path) -> None:
     publish(tmp_path, {f"muzero.{n}": v for n, v in new_model().tensors().items()}, 0)
     own, shown = play(CONFIG, Task(0, 0, 2, 0, str(tmp_path)))
-    paths = [path_of(e, CONFIG.training, 0.9) for e in (own, shown)]
-    starts = [Start(own, paths[0], 0), Start(shown, paths[1], 0, learned=frozenset(("policy",)))]
+    starts = [Start(e, path_of(e, CONFIG.training, 0.9), 0, worth=e is own) for e in (own, shown)]
     batch = Batcher(grammar_of(), index_trie(), 5, 4, False)(starts)
     assert (batch.has_policy.sum(0) > 0).all()
     assert (batch.has_value.sum(0) > 0).tolist() == (batch.has_reward.sum(0) > 0).tolist() == [True, False]
-
-
-def test_what_other_words_would_have_brought_is_learned_and_told_apart(tmp_path: Path) -> None:
-    """A clone's demonstrations: the turns that were not taken teach the reward, the policy stays as it is."""
-    publish(tmp_path, {f"muzero.{n}": v for n, v in new_model().tensors().items()}, 0)
-    episodes = play(CONFIG, Task(0, 0, 300, 0, str(tmp_path)))
-    ways = {word_of(turn): turn for episode in episodes for turn in episode.turns}
-    shown = [
-        replace(e, number=-1 - e.number, turns=tuple(with_others(turn, ways) for turn in e.turns)) for e in episodes
-    ]
-    told: list[float] = []
-    parts = parts_of()
-    before = parts.model.policy.out.weight.detach().clone()
-    config = replace(CONFIG, training=replace(CONFIG.training, clone_rate=5e-3))
-    run = Run(tmp_path / "run", chunks=0, clone_updates=300, cloned=True, checkpoint_minutes=99)
-    train(config, run, parts, shown, lambda progress: told.append(progress.values["told apart"]))
-    assert told[0] < told[-1]
-    assert told[-1] > 0.7
-    assert (parts.model.policy.out.weight == before).all()
-
-
-def word_of(turn: Turn) -> int:
-    return int(turn.word[turn.nodes[turn.nodes >= 0][-1]])
-
-
-def with_others(turn: Turn, ways: Mapping[int, Turn]) -> Turn:
-    """The turn with what every word that somebody took would have brought in its mood."""
-    mood = int(turn.whole[: len(WORDS)].argmax())
-    return replace(
-        turn,
-        other_actions=np.concatenate([way.actions for way in ways.values()]),
-        other_nodes=np.concatenate([way.nodes for way in ways.values()]),
-        other_ends=np.cumsum([len(way.actions) for way in ways.values()]).astype(np.int32),
-        other_rewards=np.array([word == mood for word in ways], np.float32),
-    )
 
 
 def test_the_game_is_learned(tmp_path: Path) -> None:

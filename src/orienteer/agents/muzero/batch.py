@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,12 @@ from orienteer.agents.muzero.world import SLOT_TABLE
 
 RULE, LOCAL_PIECE, INDEX_PIECE = range(3)  # what a candidate is
 
-Learned = Literal["policy", "value", "reward"]
-ALL: frozenset[Learned] = frozenset(("policy", "value", "reward"))
-
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """A place to unroll from: an episode, its path, a turn, the first rule whose losses count, and a weight.
 
-    `learned` is what counts there: what a better player gained, say, tells nothing of the value of one's own play.
+    `worth` is False where only the policy is to be learned: rewards that another player got tell nothing of one's own.
     """
 
     episode: Episode
@@ -52,7 +49,7 @@ class Start:
     turn: int
     skip: int = 0
     weight: float = 1.0
-    learned: frozenset[Learned] = ALL
+    worth: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ class _Making:
         at = int(path.starts[start.turn])
         end = int(path.starts[-1])
         leaning = None
-        if self._prior and "policy" in start.learned:
+        if self._prior:
             turn = turns[start.turn]
             leaning = lean(turn.slots.astype(np.float32), turn.where, turn.tries)
         for place in range(start.skip + self._unroll + 1):
@@ -174,16 +171,16 @@ class _Making:
             counts = place >= start.skip
             if here > end:
                 break
-            self._has_value[place, row] = counts and "value" in start.learned
+            self._has_value[place, row] = counts and start.worth
             self._value[place, row] = path.target[here]
             if place > 0:
                 self._reward[place, row] = path.reward[here - 1]
-                self._has_reward[place, row] = counts and "reward" in start.learned and place > start.skip
+                self._has_reward[place, row] = counts and start.worth and place > start.skip
             if here == end:
                 continue
             turn, rule = turns[path.turn[here]], int(path.rule[here])
             own = int(path.turn[here]) == start.turn
-            if counts and "policy" in start.learned and self._choice(place, row, turn, rule, own, leaning):
+            if counts and self._choice(place, row, turn, rule, own, leaning):
                 self._has_policy[place, row] = 1
             if place < len(self._kinds):
                 self._kinds[place, row], self._ids[place, row] = self._taken(row, turn, rule, own)

@@ -35,8 +35,6 @@ from orienteer.session.observation import Source
 
 TOGETHER = 32  # sessions in one file
 TEMPERATURE = 0.05  # of the shares, in units of the score
-OTHERS = 16  # refinements not taken whose gains are kept, of each step
-FORMAT = 2  # of the files
 # Where a word stands in several places, the one that tells most about it.
 PRECEDENCE: tuple[Source, ...] = ("answer", "title", "question", "snippet")
 
@@ -61,15 +59,6 @@ class Ways:
         out = np.empty_like(state)
         advance(state, 0, action, node, self._grammar.tables, self._rooms, out)
         return out
-
-    def nodes(self, way: Way, start: Ints) -> list[int]:
-        """The trie node that each action of a way leads to; -1 for a rule."""
-        state, found = start, []
-        for action in way:
-            node = next(node for each, node in self.legal(state) if each == action)
-            found.append(node)
-            state = self.after(state, action, node)
-        return found
 
     def of(self, operator: int, field: int, source: int, pieces: Sequence[int], start: Ints) -> Way | None:
         """None where the grammar cannot write it."""
@@ -125,25 +114,17 @@ def demonstration(
     taken: Way | None = None
     candidates = [(chosen, gain), *((other, score - before) for other, score in step.others)]
     best = max(gain for _, gain in candidates)
-    kept = set(np.linspace(1, len(step.others), min(OTHERS, len(step.others))).astype(int).tolist())
-    others: list[tuple[Way, list[int], float]] = []
-    for place, (refinement, own) in enumerate(candidates):
-        if place and place not in kept and own <= LEAST_GAIN:
-            continue
-        way = _way(refinement, terms, ways, senses, start)
+    for refinement, own in candidates:
+        way = _way(refinement, terms, ways, senses, start) if own > LEAST_GAIN or refinement is chosen else None
         if way is None:
             continue
-        if place in kept:
-            others.append((way, ways.nodes(way, start), own))
-        if place == 0:
-            taken = way
-        if place == 0 or own > LEAST_GAIN:
-            shares[way] = shares.get(way, 0.0) + float(np.exp((own - best) / TEMPERATURE))
+        taken = way if refinement is chosen else taken
+        shares[way] = shares.get(way, 0.0) + float(np.exp((own - best) / TEMPERATURE))
     if taken is None:
         return None
     plan = _plan(taken, shares, ways, start)
     past = senses.memory(step.observation.refinements, senses.config.sizes.past)
-    return turn_of(look, sight, tries, past, plan, gain, int(start[LEFT]), False, keep_row=True, others=others)
+    return turn_of(look, sight, tries, past, plan, gain, int(start[LEFT]), False, keep_row=True)
 
 
 def _way(refinement: Refinement, terms: Mapping[str, Term], ways: Ways, senses: Senses, start: Ints) -> Way | None:
@@ -237,7 +218,5 @@ def _digest(file: Path, config: Config, senses: Senses) -> str:
         own = hashlib.file_digest(opened, "sha256").hexdigest()
     told = asdict(config)
     kept = {name: told[name] for name in ("grammar", "shape", "fields", "snippet", "title_pieces", "max_pieces")}
-    text = json.dumps(
-        [FORMAT, own, kept, config.sizes.past, senses.spelling.digest, senses.eyes.fingerprint], sort_keys=True
-    )
+    text = json.dumps([own, kept, config.sizes.past, senses.spelling.digest, senses.eyes.fingerprint], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

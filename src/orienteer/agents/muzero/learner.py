@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,10 +41,15 @@ def losses(model: MuZeroModel, batch: Batch, training: Training, index: Trie, se
     sizes = model.sizes
     whole, terms = see(batch.turns)
     keys, embeds = _contexts(model, batch, terms)
-    states = list(_unrolled(model, batch, whole, embeds, training.hidden_gradient))
-    queries = [model.policy.query(state) for state in states]
-    values = [model.value(state) for state in states]
-    rewards = [model.reward(state[:, : sizes.lstm]) for state in states[1:]]
+    state = model.begin(whole, _tensor(batch.past).long(), _tensor(batch.lengths).long())
+    queries, values, rewards = [], [], []
+    for place in range(len(batch.kinds) + 1):
+        if place:
+            acting = _embeds(model, batch, place - 1, embeds)
+            state = scaled_gradient(model.dynamics(acting, state), training.hidden_gradient if place > 1 else 1.0)
+            rewards.append(model.reward(state[:, : sizes.lstm]))
+        queries.append(model.policy.query(state))
+        values.append(model.value(state))
     weight = _tensor(batch.weight)
     # What is unrolled counts, all together, as much as the first place.
     shares = torch.full((len(queries), 1), 1 / max(1, training.unroll))
@@ -66,28 +71,6 @@ def losses(model: MuZeroModel, batch: Batch, training: Training, index: Trie, se
         "entropy": entropy.item(), "total": total.item(), "prior_scale": model.prior_scale.item(),
     }  # fmt: skip
     return Losses(total, parts, errors)
-
-
-@torch.no_grad()
-def foreseen(model: MuZeroModel, batch: Batch, see: Seeing = remembered) -> NDArray[np.float64]:
-    """What the model thinks that each of the batch's refinements brings [B]."""
-    whole, terms = see(batch.turns)
-    states = _unrolled(model, batch, whole, _contexts(model, batch, terms)[1], 1.0)
-    rewards = [decoded(model.reward(state[:, : model.sizes.lstm]), model.sizes.reward) for state in states][1:]
-    found: NDArray[np.float64] = (torch.stack(rewards) * _tensor(batch.has_reward[1:])).sum(0).double().numpy()
-    return found
-
-
-def _unrolled(
-    model: MuZeroModel, batch: Batch, whole: Tensor, embeds: Tensor, hidden_gradient: float
-) -> Iterator[Tensor]:
-    """The latent states along the actions taken, the first one included."""
-    state = model.begin(whole, _tensor(batch.past).long(), _tensor(batch.lengths).long())
-    yield state
-    for place in range(len(batch.kinds)):
-        acting = _embeds(model, batch, place, embeds)
-        state = scaled_gradient(model.dynamics(acting, state), hidden_gradient if place else 1.0)
-        yield state
 
 
 def _contexts(model: MuZeroModel, batch: Batch, terms: Tensor) -> tuple[Tensor, Tensor]:

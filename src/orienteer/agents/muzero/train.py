@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from orienteer.agents.muzero import checkpoint
 from orienteer.agents.muzero.actors import Task
-from orienteer.agents.muzero.batch import Batcher, Learned, Start
+from orienteer.agents.muzero.batch import Batcher, Start
 from orienteer.agents.muzero.config import Config, Training
 from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, QueryGrammar
-from orienteer.agents.muzero.learner import foreseen, losses, make_optimiser, remembered
+from orienteer.agents.muzero.learner import losses, make_optimiser, remembered
 from orienteer.agents.muzero.model import MuZeroModel
 from orienteer.agents.muzero.playing import rethink
 from orienteer.agents.muzero.publishing import publish
-from orienteer.agents.muzero.replay import Replay, path_of
+from orienteer.agents.muzero.replay import Replay
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.tries import Trie
 from orienteer.agents.muzero.turns import Episode, Turn
@@ -38,10 +38,6 @@ from orienteer.reader.board import Board
 from orienteer.reader.errors import TrainingError
 
 BEST = "best"  # the folder, inside that of the run, of the weights that were judged best
-HELD = 10  # one in so many demonstrations is not learned from, but used to see what has been learned
-HELD_TURNS = 64  # of them
-POLICY: frozenset[Learned] = frozenset(("policy",))
-LEAST_DIFFERENCE = 0.005  # of two rewards that are to be told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,6 @@ class Run:
     chunks         to be played in all
     clone_updates  of the weights by imitation of demonstrations, before anything is played
     demonstrations share of a batch that stays demonstrations afterwards
-    cloned         the policy starts as a clone's, who has imitated them already: they teach it nothing more
     judge_chunks   between two judgements
     """
 
@@ -59,7 +54,6 @@ class Run:
     chunks: int = 100
     clone_updates: int = 0
     demonstrations: float = 0.25
-    cloned: bool = False
     minutes: float = 0.0
     workers: int = 1
     ray: str | None = None
@@ -148,11 +142,7 @@ class _Learner:
         discount = config.search.discount
         self.replay = Replay(config.training, discount)
         self.demonstrations = Replay(_unbounded(config), discount)
-        enough = len(demonstrations) >= 2 * HELD
-        self.held = (
-            [turn for episode in demonstrations[::HELD] for turn in episode.turns][:HELD_TURNS] if enough else []
-        )
-        self.demonstrations.add([e for place, e in enumerate(demonstrations) if place % HELD or not enough])
+        self.demonstrations.add(demonstrations)
         self.batcher = Batcher(
             parts.grammar, parts.index, config.training.unroll, config.sizes.past, config.sizes.prior
         )
@@ -190,11 +180,11 @@ class _Learner:
         sums: Counter[str] = Counter()
         while self.place.cloned < self.options.clone_updates and not self._late():
             chance = np.random.default_rng([self.options.seed, 1, self.place.cloned])
-            starts = self._shown(self.config.training.batch, chance, frozenset(("value", "reward")))
+            starts = self._drawn(self.demonstrations, self.config.training.batch, chance)[1]
             sums.update(self._learn(starts, self.config.training.clone_rate)[0])
             self.place.cloned += 1
             if self.place.cloned % 50 == 0 or self.place.cloned == self.options.clone_updates:
-                values = {name: value / 50 for name, value in sums.items()} | self._told_apart()
+                values = {name: value / 50 for name, value in sums.items()}
                 self._report(Progress(-1, self.place.cloned, values, {}))
                 sums.clear()
                 self._save_now_and_then()
@@ -237,14 +227,14 @@ class _Learner:
             shown = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
             places, starts = self._drawn(self.replay, training.batch - shown, chance)
             if shown:
-                starts += self._shown(shown, chance, frozenset(("reward",)))
+                others = self._drawn(self.demonstrations, shown, chance)[1]
+                starts += [replace(start, worth=False) for start in others]
             found, errors = self._learn(starts, training.learning_rate)
             self.replay.surprise(places, errors[: len(places)])
             sums.update(found)
             self.place.update += 1
         self._rethink()
-        means = {name: value / max(1, updates) for name, value in sums.items()}
-        return means | summary(episodes) | self._told_apart()
+        return {**{name: value / max(1, updates) for name, value in sums.items()}, **summary(episodes)}
 
     def _drawn(
         self, memory: Replay, count: int, chance: np.random.Generator
@@ -258,38 +248,6 @@ class _Learner:
             skip = int(chance.integers(rules)) if rules > self.config.training.unroll else 0
             starts.append(Start(memory.episodes[owner], path, turn, skip, float(weight)))
         return drawn.places, starts
-
-    def _shown(self, count: int, chance: np.random.Generator, learned: frozenset[Learned]) -> list[Start]:
-        """Turns of demonstrations; half of them as they would have been, had another refinement been taken."""
-        own = learned if self.options.cloned else learned | POLICY
-        return [
-            self._alone(turn.instead(int(chance.integers(len(turn.other_rewards)))), start.weight)
-            if len((turn := start.episode.turns[start.turn]).other_rewards) and chance.random() < 0.5
-            else replace(start, learned=own)
-            for start in self._drawn(self.demonstrations, count, chance)[1]
-        ]
-
-    def _alone(self, turn: Turn, weight: float = 1.0) -> Start:
-        """A turn of which only the reward is learned."""
-        episode = Episode(0, (turn,), "", 0.0, 0.0)
-        path = path_of(episode, self.config.training, self.config.search.discount)
-        return Start(episode, path, 0, 0, weight, frozenset(("reward",)))
-
-    def _told_apart(self) -> dict[str, float]:
-        """Of refinements of the same query, how often the better one is foreseen to bring more; 0.5 is chance."""
-        if not self.held:
-            return {}
-        choices = [[turn, *map(turn.instead, range(len(turn.other_rewards)))] for turn in self.held]
-        batch = self.batcher([self._alone(turn) for turns in choices for turn in turns])
-        found = iter(foreseen(self.model, batch, self.parts.h if self.parts.h is not None else remembered).tolist())
-        right, pairs = 0.0, 0
-        for turns in choices:
-            true, told = np.array([turn.reward for turn in turns]), np.array([next(found) for _ in turns])
-            better = true[:, None] > true[None, :] + LEAST_DIFFERENCE
-            ahead = told[:, None] - told[None, :]
-            right += float((better & (ahead > 0)).sum() + 0.5 * (better & (ahead == 0)).sum())
-            pairs += int(better.sum())
-        return {"told apart": right / pairs} if pairs else {}
 
     def _learn(self, starts: Sequence[Start], rate: float) -> tuple[Mapping[str, float], NDArray[np.float64]]:
         """One update; the losses, and how far each first value was off."""

@@ -31,8 +31,6 @@ class Turn:
     past                  the actions of the session before
     states, actions, nodes, values   [rules]
     policy_actions, policy_shares, policy_ends   the search's shares of all rules, end to end, and where each ends
-    other_actions, other_nodes, other_ends, other_rewards   refinements that were not taken, end to end, where each
-                          ends, and what each would have brought, as far as a demonstration knows
     reward                of the query that the rules made
     row                   ids, types, idf and PS of the tokens, occurrences and features: what h is trained with
     """
@@ -56,10 +54,6 @@ class Turn:
     policy_actions: Ints
     policy_shares: Floats
     policy_ends: Ints
-    other_actions: Ints
-    other_nodes: Ints
-    other_ends: Ints
-    other_rewards: Floats
     reward: float
     left: int
     may_stop: bool
@@ -82,17 +76,6 @@ class Turn:
         start = int(self.policy_ends[rule - 1]) if rule else 0
         end = int(self.policy_ends[rule])
         return self.policy_actions[start:end], self.policy_shares[start:end]
-
-    def instead(self, number: int) -> Turn:
-        """As if another refinement had been taken; only its reward is known."""
-        start = int(self.other_ends[number - 1]) if number else 0
-        end = int(self.other_ends[number])
-        nothing = Plan(policies=[(np.zeros(0, np.int32), np.zeros(0))] * (end - start), values=[0.0] * (end - start))
-        return replace(
-            self, actions=self.other_actions[start:end], nodes=self.other_nodes[start:end],
-            states=np.zeros((end - start, STATE), np.int32), reward=float(self.other_rewards[number]),
-            **_searched(nothing),
-        )  # fmt: skip
 
     def rethought(self, plan: Plan) -> Turn:
         """With the policies and values of a newer search along the same actions."""
@@ -133,20 +116,15 @@ class Episode:
 
 def turn_of(
     look: Look, sight: Sight, tries: LocalTries, past: Sequence[int], plan: Plan, reward: float, left: int,
-    may_stop: bool, keep_row: bool = False, others: Sequence[tuple[Sequence[int], Sequence[int], float]] = (),
+    may_stop: bool, keep_row: bool = False,
 ) -> Turn:  # fmt: skip
-    """`others`: actions, nodes and reward of refinements that were not taken."""
     return Turn(
         sight.whole, sight.terms.astype(np.float16), sight.slots.astype(np.float16), float(sight.stop),
         np.array([_bits(term.sources) for term in look.terms], np.uint8),
         *tries.trie, tries.roots.reshape(-1), np.array(past, np.int32),
         np.array(plan.states, np.int32).reshape(-1, STATE), np.array(plan.actions, np.int32),
-        np.array(plan.nodes, np.int32),
-        other_actions=np.array([action for actions, _, _ in others for action in actions], np.int32),
-        other_nodes=np.array([node for _, nodes, _ in others for node in nodes], np.int32),
-        other_ends=np.cumsum([len(actions) for actions, _, _ in others]).astype(np.int32),
-        other_rewards=np.array([gain for _, _, gain in others], np.float32),
-        reward=float(reward), left=left, may_stop=may_stop, row=_row(look) if keep_row else None, **_searched(plan),
+        np.array(plan.nodes, np.int32), reward=float(reward), left=left, may_stop=may_stop,
+        row=_row(look) if keep_row else None, **_searched(plan),
     )  # fmt: skip
 
 
