@@ -288,7 +288,7 @@ def test_without_answers_only_the_costs_are_told(engine: ReferenceEngine, tmp_pa
     assert all(set(values) == {"passages_read", "queries"} for values in evaluation.metrics.values())
     assert evaluation.run["judged"] == 0
     assert (tmp_path / "qrels.trec").read_text() == ""
-    assert "No agent refined a question with answers." in (tmp_path / "report.md").read_text()
+    assert "No agent whose sessions are here refined a question with answers." in (tmp_path / "report.md").read_text()
 
 
 def test_hard_questions_and_agents_that_fail_are_counted_and_do_no_harm(

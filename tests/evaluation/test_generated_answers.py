@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from evaluated_world import AGENTS, FORTY, run, tree
+from evaluated_world import AGENTS, FORTY, WANDERER, run, tree
+from small_world import Scripted, plus
 
 from orienteer.engine import ReferenceEngine
 from orienteer.reader.answers import exact_match
@@ -43,7 +45,7 @@ def test_exact_match_is_that_of_the_generators_answers(engine: ReferenceEngine, 
     assert "**EM-T5**: the answer generator's answer" in report
 
 
-def test_answers_are_generated_once_for_a_journal(engine: ReferenceEngine, tmp_path: Path) -> None:
+def test_answers_are_generated_once_for_the_same_passages(engine: ReferenceEngine, tmp_path: Path) -> None:
     run(engine, tmp_path, answerer=OneAnswer())
     first = tree(tmp_path)
     again = OneAnswer()
@@ -54,6 +56,22 @@ def test_answers_are_generated_once_for_a_journal(engine: ReferenceEngine, tmp_p
     other.fingerprint = "another"
     run(engine, tmp_path, answerer=other)
     assert len(other.asked) == len(AGENTS) * len(FORTY)
+
+
+def test_other_sessions_or_a_torn_file_are_answered_anew(engine: ReferenceEngine, tmp_path: Path) -> None:
+    run(engine, tmp_path, agents=[WANDERER], answerer=OneAnswer())
+    file = tmp_path / "answers" / "wanderer.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(b"".join(whole.splitlines(keepends=True)[:9]))
+    again = OneAnswer()
+    run(engine, tmp_path, agents=[WANDERER], answerer=again)
+    assert len(again.asked) == len(FORTY)
+    assert file.read_bytes() == whole
+    for played in ("sessions", "summaries"):
+        next((tmp_path / played).iterdir()).unlink()
+    other = OneAnswer()
+    run(engine, tmp_path, agents=[replace(WANDERER, agent=Scripted(plus("maren")))], answerer=other)
+    assert len(other.asked) == len(FORTY)
 
 
 def test_without_a_generator_the_measure_is_absent(engine: ReferenceEngine, tmp_path: Path) -> None:

@@ -36,6 +36,12 @@ class Ensemble:
             raise AgentNameError(f"an ensemble whose agents read {budget} passages; expected 1 or more")
         self.members, self.budget = tuple(members), budget
 
+    @property
+    def fingerprint(self) -> str:
+        """Those of its members' weights and own engines; empty where none has any."""
+        parts = (part for member in self.members for part in (member.agent, member.engine))
+        return "|".join(filter(None, (str(getattr(part, "fingerprint", "")) for part in parts)))
+
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         actions: list[Action] = [STOP] * len(observations)
         for turn, member in enumerate(self.members):

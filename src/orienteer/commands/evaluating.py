@@ -37,6 +37,8 @@ def evaluate(
 ) -> None:
     """Play every agent on every question and write the paper's tables; a killed run goes on where it stopped.
 
+    Agents may be added later: what was judged before is taken from OUT/summaries.
+
     orienteer evaluate --index my-index --questions dev.jsonl --agents bm25,bm25+ps --out results/dev
     """
     from orienteer.data import read_questions

@@ -1,31 +1,34 @@
 """EM-T5: the answer generator's answers from each session's final passages.
 
-    OUT/answers/AGENT.jsonl   {"generator": fingerprint}, then one answer a question: {"id", "answer"}
+    OUT/answers/AGENT.jsonl   {"generator", "index", "asked"}, then one answer a question: {"id", "answer"}
 
-Generating is slow beside counting: a file that is there, from the same generator over the same journal, is taken.
+Generating is slow beside counting: a file that is there, from the same generator over the same passages, is taken.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.evaluation.files import write_whole
-from orienteer.reader.answers import exact_match
+from orienteer.query.refinement import clean
+from orienteer.reader.answers import answer_forms, exact_match
 from orienteer.reader.snippets import snippet
 from orienteer.session import ObservedPassage, Record
+from orienteer.session.record import fingerprint
 
 EM_T5 = "EM-T5"
 ABOUT = "the answer generator's answer from the five passages is a gold answer"
 _TOGETHER = 64
 
+Final = tuple[str, int, int, float]  # one of a session's final passages: id, its answer's start and end, PS
 Asked = tuple[str, Sequence[ObservedPassage]]
 
 
@@ -43,44 +46,47 @@ class Generator(Protocol):
         ...
 
 
+def final_passages(record: Record) -> list[Final]:
+    return [(id, read.start, read.end, read.score) for id in record.best for read in [record.passages[id]]]
+
+
 def exact_matches(
-    generator: Generator, engine: Engine, journal: Path, records: Iterable[Record], file: Path
+    generator: Generator, engine: Engine, questions: Sequence[Question], finals: Sequence[Sequence[Final]], file: Path
 ) -> list[float]:
-    """1 or 0 for each question, NaN where no answer is known; `file` is where the answers are kept."""
-    waiting = iter(records)
-    told = {"generator": generator.fingerprint, "journal": blake2b(journal.read_bytes(), digest_size=16).hexdigest()}
-    kept = _kept(file, told)
-    found: list[float] = []
-    lines = [_line(told)]
-    while batch := list(islice(waiting, _TOGETHER)):
-        answers = (
-            list(islice(kept, len(batch))) if kept else generator.answer(list(_asked(batch, engine, generator.words)))
-        )
-        for record, answer in zip(batch, answers, strict=True):
-            gold = record.question.answers
-            found.append(float(exact_match(answer, gold)) if gold else np.nan)
-            lines.append(_line({"id": record.question.id, "answer": answer}))
-    write_whole(file, b"".join(lines))
-    return found
+    """1 or 0 for each question from its final passages, NaN where no answer is known; `file` keeps the answers."""
+    texts = [clean(question.question) for question in questions]
+    rows = list(zip(texts, finals, strict=True))
+    asked = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
+    told = {"generator": generator.fingerprint, "index": fingerprint(engine), "asked": asked}
+    answers = _kept(file, told, len(rows)) or list(_answers(generator, engine, rows))
+    lines = [{"id": clean(question.id), "answer": answer} for question, answer in zip(questions, answers, strict=True)]
+    write_whole(file, map(_line, [told, *lines]))
+    golds = ([gold for gold in question.answers if answer_forms((gold,))] for question in questions)
+    return [float(exact_match(each, gold)) if gold else np.nan for each, gold in zip(answers, golds, strict=True)]
 
 
-def _asked(records: Sequence[Record], engine: Engine, words: int) -> Iterator[Asked]:
+def _answers(generator: Generator, engine: Engine, rows: Sequence[tuple[str, Sequence[Final]]]) -> Iterator[str]:
+    for start in range(0, len(rows), _TOGETHER):
+        yield from generator.answer(list(_asked(rows[start : start + _TOGETHER], engine, generator.words)))
+
+
+def _asked(rows: Sequence[tuple[str, Sequence[Final]]], engine: Engine, words: int) -> Iterator[Asked]:
     """Each question with its final passages as the generator sees them."""
-    passages = {p.id: p for p in engine.passages([id for record in records for id in record.best])}
-    for record in records:
+    passages = {p.id: p for p in engine.passages([id for _, final in rows for id, *_ in final])}
+    for question, final in rows:
         seen = []
-        for id in record.best:
-            passage, read = passages[id], record.passages[id]
-            shown = snippet(passage.text, read.start, read.end, words)
-            seen.append(ObservedPassage(id, passage.title, shown, passage.text[read.start : read.end], read.score))
-        yield record.question.question, seen
+        for id, start, end, score in final:
+            passage = passages[id]
+            shown = snippet(passage.text, start, end, words)
+            seen.append(ObservedPassage(id, passage.title, shown, passage.text[start:end], score))
+        yield question, seen
 
 
-def _kept(file: Path, told: dict[str, str]) -> Iterator[str] | None:
-    """The answers that a file holds; None where there is none of this generator and journal."""
+def _kept(file: Path, told: dict[str, str], count: int) -> list[str] | None:
+    """The answers that a file holds; None where it does not hold all of this generator and these passages."""
     try:
         first, *rest = [json.loads(line) for line in file.read_bytes().splitlines()]
-        return iter([str(row["answer"]) for row in rest]) if first == told else None
+        return [str(row["answer"]) for row in rest] if first == told and len(rest) == count else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -47,6 +47,10 @@ class Journal:
     def costs(self) -> Path:
         return self.out / "costs" / f"{self.name}.json"
 
+    @property
+    def begun(self) -> bool:
+        return self.file.exists() or self.partial.exists()
+
 
 class Writing:
     """A journal that this process alone writes; `done` are the questions in it."""
@@ -101,16 +105,16 @@ def read_journal(journal: Journal, expected: PlayedWith, questions: Sequence[Que
     with journal.file.open("rb") as file:
         for line in file:
             if count == len(questions):
-                raise EvaluationError(f"{journal.file} has more sessions than there are questions; {_MEND}")
+                raise EvaluationError(f"{journal.file} has more sessions than there are questions; {MEND}")
             try:
                 each = from_line(line)
             except RecordError as error:
-                raise EvaluationError(f"{journal.file}, line {count + 1}: {error}; {_MEND}") from None
+                raise EvaluationError(f"{journal.file}, line {count + 1}: {error}; {MEND}") from None
             _check(journal.file, count + 1, each, expected, questions[count])
             yield each
             count += 1
     if count < len(questions):
-        raise EvaluationError(f"{journal.file} ends after {count} of {len(questions)} sessions; {_MEND}")
+        raise EvaluationError(f"{journal.file} ends after {count} of {len(questions)} sessions; {MEND}")
 
 
 def _cut_to_whole_chunks(
@@ -135,7 +139,7 @@ def _cut_to_whole_chunks(
     return done
 
 
-_MEND = "delete it to play it again, or evaluate into another folder"
+MEND = "delete it to play it again, or evaluate into another folder"
 
 
 def _check(file: Path, line: int, found: Record, expected: PlayedWith, question: Question) -> None:
@@ -143,13 +147,13 @@ def _check(file: Path, line: int, found: Record, expected: PlayedWith, question:
     for what in ("agent", "index", "reader", "settings"):
         was, now = getattr(found.played_with, what), getattr(expected, what)
         if was != now:
-            raise EvaluationError(f"{file}, line {line}: played with the {what} {was}, this is {now}; {_MEND}")
+            raise EvaluationError(f"{file}, line {line}: played with the {what} {was}, this is {now}; {MEND}")
     asked = (clean(question.id), clean(question.question))
     if (found.question.id, found.question.question) != asked:
         was = found.question.id
-        raise EvaluationError(f"{file}, line {line}: the question {was!r}, expected {asked[0]!r} as asked now; {_MEND}")
+        raise EvaluationError(f"{file}, line {line}: the question {was!r}, expected {asked[0]!r} as asked now; {MEND}")
     if not set(found.question.answers) <= {clean(answer) for answer in question.answers}:
-        raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other answers now; {_MEND}")
+        raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other answers now; {MEND}")
 
 
 @contextmanager

@@ -224,9 +224,9 @@ def _examples(findings: Findings) -> list[str]:
         "",
     ]
     if not findings.examples:
-        return [*lines, "No agent refined a question with answers.", ""]
+        return [*lines, "No agent whose sessions are here refined a question with answers.", ""]
     links = [f"- [{code(agent)}]({file})" for agent, file in findings.examples.items()]
-    return [*lines, findings.best_examples, "All agents:", "", *links, ""]
+    return [*lines, findings.best_examples, "By agent:", "", *links, ""]
 
 
 SECTIONS: tuple[Callable[[Findings], list[str]], ...] = (

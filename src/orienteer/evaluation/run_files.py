@@ -13,6 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
+from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.files import write_whole
 from orienteer.evaluation.summary import Summary
 from orienteer.session import Record
@@ -49,23 +50,42 @@ class RunFiles:
 
 
 class Judgements:
-    """rel of what the agents saw; a question with answers of which nothing was seen still counts, by an empty line."""
+    """rel of what the agents saw; a question with answers of which nothing was seen still counts, by an empty line.
 
-    def __init__(self, out: Path) -> None:
-        self._file = _Growing(out / "qrels.trec")
+    With `more`, what the file already has stays: it is of agents whose sessions are not here.
+    """
+
+    def __init__(self, out: Path, *, more: bool = False) -> None:
+        file = out / "qrels.trec"
+        self._known = _judged(file) if more and file.exists() else {}
+        self._file = _Growing(file)
 
     def add(self, records: list[Record]) -> None:
         """The records of all agents for one question."""
         question = records[0].question
         if not question.answers:
             return
-        seen = {id: int(bool(passage.relevant)) for each in records for id, passage in each.passages.items()}
         asked = token(question.id)
-        lines = "".join(f"{asked} 0 {token(id)} {seen[id]}\n" for id in sorted(seen))
+        seen = dict(self._known.get(asked, {}))
+        seen |= {token(id): str(int(bool(p.relevant))) for each in records for id, p in each.passages.items()}
+        lines = "".join(f"{asked} 0 {id} {seen[id]}\n" for id in sorted(seen))
         self._file.add(lines or f"{asked} 0 - 0\n")
 
     def finish(self) -> None:
         self._file.finish()
+
+
+def _judged(file: Path) -> dict[str, dict[str, str]]:
+    """Question → passage → rel, as the file has them."""
+    known: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        try:
+            question, _, passage, rel = line.split()
+        except ValueError:
+            raise EvaluationError(f"{file}, line {number}: no judgement; expected four words, or no file") from None
+        if passage != "-":
+            known.setdefault(question, {})[passage] = rel
+    return known
 
 
 def token(text: str) -> str:

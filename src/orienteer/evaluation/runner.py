@@ -4,8 +4,13 @@
     OUT/statistics.json   intervals, tests, results by answer overlap, headroom closed
     OUT/report.md         the paper's tables and figures, its numbers beside ours; examples/ and figures/ belong to it
     OUT/runs/, qrels.trec, sessions/
+    OUT/summaries/        each agent's numbers by question, without texts
     OUT/answers/          the answer generator's, where there is one
     OUT/costs/            seconds
+
+An agent whose sessions are not there but whose summary is, is not played: tables and figures are the same from either.
+Only what needs sessions is left as it is or out: its run files and its judgements in qrels.trec stay if they are
+there, and it has no example sessions.
 
 The same evaluation gives the same bytes, also when it was killed and taken up again or shared by several processes.
 Only the files in `costs/` are excluded from this: seconds are in them and nowhere else.
@@ -18,8 +23,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import blake2b
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -28,7 +32,7 @@ from typing import Any
 from orienteer.agents import Entry, make_agent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
-from orienteer.evaluation import examples
+from orienteer.evaluation import examples, summaries
 from orienteer.evaluation.depth import ranks_of
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import figure_data
@@ -95,7 +99,8 @@ def evaluate(
     crew        workers to play the sessions, each with an engine and a reader of its own; None: this process
     answerer    an answer generator, for EM-T5
 
-    A folder in which this evaluation was begun is continued; agents may be added to a finished one.
+    A folder in which this evaluation was begun is continued; agents may be added to a finished one, of which the
+    summaries are enough.
     """
     if crew is not None and (own := next((agent for agent in agents if isinstance(agent, Entry)), None)) is not None:
         raise EvaluationError(
@@ -105,9 +110,12 @@ def evaluate(
     points = read_landscape(Path(landscape)) if landscape is not None else None
     if figures or points is not None:
         check_matplotlib()
-    players = [Player(entry, work.environment(entry), work.journals[entry.name]) for entry in work.entries]
+    players = [Player(entry, work.environment(entry), work.journals[entry.name]) for entry in work.played]
     game = Game(players, work.questions, chunk, work.settings, crew)
-    play_all(game, Clock(work.entries, len(work.questions), progress))
+    clock = Clock(work.entries, len(work.questions), progress)
+    for agent in work.taken:
+        clock.tell(agent, len(work.questions), 0.0)
+    play_all(game, clock)
     with _only_one(work.out):
         return _judge(work, data, training, points, figures, texts, command, answerer)
 
@@ -127,18 +135,31 @@ def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.P
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """An evaluation checked and ready to begin."""
+    """An evaluation checked and ready to begin; `taken` are the agents whose summaries stand for their sessions."""
 
     engine: Engine
     reader: Reader
     questions: Sequence[Question]
+    questions_fingerprint: str
     entries: Sequence[Entry]
     journals: Mapping[str, Journal]
     settings: Settings
     out: Path
+    taken: Mapping[str, Summary] = field(default_factory=dict)
+
+    @property
+    def played(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.name not in self.taken]
 
     def environment(self, entry: Entry) -> Environment:
         return entry.environment(self.engine, self.reader)
+
+    def summary_file(self, entry: Entry) -> Path:
+        return self.out / "summaries" / f"{self.journals[entry.name].name}.json"
+
+    def told(self, entry: Entry) -> dict[str, Any]:
+        """What the agent's summary is of."""
+        return summaries.told(entry, played_with(entry, self.environment(entry)), self.questions_fingerprint)
 
 
 def _prepare(
@@ -163,7 +184,18 @@ def _prepare(
     except OSError as error:
         raise EvaluationError(f"{out}: cannot be written: {error.strerror}; choose another folder") from None
     journals = {agent: Journal(out, name) for agent, name in file_names(entry.name for entry in entries).items()}
-    return _Work(engine, reader, asked, entries, journals, settings, out)
+    digest = summaries.questions_fingerprint(asked)
+    work = _Work(engine, reader, asked, digest, entries, journals, settings, out)
+    return replace(work, taken=_judged_before(work))
+
+
+def _judged_before(work: _Work) -> dict[str, Summary]:
+    """The summaries of agents that have no journal."""
+    return {
+        entry.name: summaries.load(file, work.told(entry), entry, len(work.questions))
+        for entry in work.entries
+        if not work.journals[entry.name].begun and (file := work.summary_file(entry)).exists()
+    }
 
 
 def _judge(
@@ -171,24 +203,27 @@ def _judge(
     figures: bool, texts: bool, command: str, answerer: Generator | None,
 ) -> Evaluation:  # fmt: skip
     """Reads the finished journals through and writes all files that follow from them."""
-    summaries = _read_through(work)
+    judged = _read_through(work)
+    for each in judged:
+        if each.name not in work.taken:
+            summaries.save(work.summary_file(each.entry), work.told(each.entry), each)
     if answerer is not None:
-        _generate(work, summaries, answerer)
-    metrics = {summary.name: summary.means() for summary in summaries}
-    run = _run(work, summaries) | ({"answerer_fingerprint": answerer.fingerprint} if answerer is not None else {})
+        _generate(work, judged, answerer)
+    metrics = {each.name: each.means() for each in judged}
+    run = _run(work, judged) | ({"answerer_fingerprint": answerer.fingerprint} if answerer is not None else {})
     overlaps = None if training is None else overlapping(work.questions, training)
-    stats = statistics(summaries, seed=work.settings.seed, overlaps=overlaps)
-    drawing = figure_data(summaries)
+    stats = statistics(judged, seed=work.settings.seed, overlaps=overlaps)
+    drawing = figure_data(judged)
     files = draw_all(drawing, work.out / "figures") if figures else {}
     if points is not None:
         files["reward-landscape"] = work.out / "figures" / "reward-landscape.svg"
         draw_landscape(points, files["reward-landscape"])
-    shown = _write_examples(work, summaries) if texts else {}
+    shown = _write_examples(work, judged) if texts else {}
     best = max(shown, key=lambda agent: metrics[agent]["score"], default="")
     write_json(work.out / "statistics.json", stats.as_dict())
     write_json(work.out / "figures.json", drawing)
     findings = Findings(
-        data, command, run, metrics, summaries, stats, drawing,
+        data, command, run, metrics, judged, stats, drawing,
         {name: link(file, work.out) for name, file in files.items()},
         {agent: link(file, work.out) for agent, (file, _) in shown.items()} if texts else None,
         shown[best][1] if best else "",
@@ -201,22 +236,28 @@ def _judge(
 
 
 def _read_through(work: _Work) -> list[Summary]:
-    """All agents' records side by side, question by question: once through every file."""
-    summaries = [Summary(entry) for entry in work.entries]
-    runs = [RunFiles(work.out, work.journals[each.name].name, each) for each in summaries]
-    judgements = Judgements(work.out)
+    """All agents' records side by side, question by question: once through every file. Then with what was taken."""
+    found = {entry.name: Summary(entry) for entry in work.played}
+    if found:
+        _read_journals(work, list(found.values()))
+    return [work.taken.get(entry.name) or found[entry.name] for entry in work.entries]
+
+
+def _read_journals(work: _Work, found: Sequence[Summary]) -> None:
+    runs = [RunFiles(work.out, work.journals[each.name].name, each) for each in found]
+    judgements = Judgements(work.out, more=bool(work.taken))
     journals = [
         read_journal(work.journals[entry.name], played_with(entry, work.environment(entry)), work.questions)
-        for entry in work.entries
+        for entry in work.played
     ]
-    deep = any(summary.refines for summary in summaries)
+    deep = any(summary.refines for summary in found)
     waiting = iter(work.questions)
     while part := list(islice(waiting, _AT_ONCE)):
         ranks = ranks_of(work.engine, [question.question for question in part]) if deep else [{}] * len(part)
         for each in ranks:
             records = [next(journal) for journal in journals]
             judgements.add(records)
-            for record, summary, run in zip(records, summaries, runs, strict=True):
+            for record, summary, run in zip(records, found, runs, strict=True):
                 summary.add(record, each)
                 run.add(record)
     for journal in journals:
@@ -224,23 +265,21 @@ def _read_through(work: _Work) -> list[Summary]:
     for run in runs:
         run.finish()
     judgements.finish()
-    return summaries
 
 
-def _generate(work: _Work, summaries: Sequence[Summary], answerer: Generator) -> None:
+def _generate(work: _Work, judged: Sequence[Summary], answerer: Generator) -> None:
     """Every agent's questions answered from its final passages."""
-    for entry, summary in zip(work.entries, summaries, strict=True):
-        journal = work.journals[entry.name]
-        records = read_journal(journal, played_with(entry, work.environment(entry)), work.questions)
-        file = work.out / "answers" / f"{journal.name}.jsonl"
-        summary.generated = exact_matches(answerer, work.engine, journal.file, records, file)
+    for each in judged:
+        file = work.out / "answers" / f"{work.journals[each.name].name}.jsonl"
+        each.generated = exact_matches(answerer, work.engine, work.questions, each.final, file)
 
 
-def _write_examples(work: _Work, summaries: Sequence[Summary]) -> dict[str, tuple[Path, str]]:
-    """Agent → the file of its examples, and what it says."""
+def _write_examples(work: _Work, judged: Sequence[Summary]) -> dict[str, tuple[Path, str]]:
+    """Agent → the file of its examples, and what it says; of agents whose sessions are here."""
     written = {}
-    for summary in summaries:
-        chosen = examples.choose(summary.values["reward"]) if summary.refines else {}
+    for summary in judged:
+        here = summary.refines and summary.name not in work.taken
+        chosen = examples.choose(summary.values["reward"]) if here else {}
         if not chosen:
             continue
         parts = []
@@ -257,16 +296,14 @@ def _write_examples(work: _Work, summaries: Sequence[Summary]) -> dict[str, tupl
     return written
 
 
-def _run(work: _Work, summaries: Sequence[Summary]) -> dict[str, Any]:
-    rows = [[question.id, question.question, list(question.answers)] for question in work.questions]
-    digest = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
+def _run(work: _Work, judged: Sequence[Summary]) -> dict[str, Any]:
     return {
         "n": len(work.questions),
-        "judged": summaries[0].judged,
+        "judged": judged[0].judged,
         "settings": work.settings.as_dict(),
         "index_fingerprint": fingerprint(work.engine),
         "reader_fingerprint": fingerprint(work.reader),
-        "questions_fingerprint": digest,
+        "questions_fingerprint": work.questions_fingerprint,
         "agents": {entry.name: entry.settings.as_dict() for entry in work.entries},
         "orienteer": version("orienteer"),
     }

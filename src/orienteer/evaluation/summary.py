@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from orienteer.agents import Entry
 from orienteer.evaluation.depth import LABELS, Ranks, bin_of
-from orienteer.evaluation.generated import EM_T5
+from orienteer.evaluation.generated import EM_T5, Final, final_passages
 from orienteer.evaluation.measures import BY_STEP, MEASURES
 from orienteer.query import BOOSTS, Refinement
 from orienteer.session import Record, Undo
@@ -46,8 +46,9 @@ class Summary:
 
     values   measure → its value for each question, NaN where it does not apply
     gains    for each step from the first, S after it less S before, of the sessions that took it
-    generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
     depths   how many distinct passages seen lie at each depth, and how many of the final five
+    final    each question's final passages
+    generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
     """
 
     entry: Entry
@@ -58,18 +59,20 @@ class Summary:
     gains: list[list[float]] = field(default_factory=list)
     depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
     final_depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
+    final: list[list[Final]] = field(default_factory=list)
     generated: list[float] = field(default_factory=list)
     dead_ends: int = 0
     judged: int = 0
-    _by_step: Floats = field(init=False)  # [steps + 1, measures], sums over judged questions
+    step_sums: Floats = field(init=False)  # [steps + 1, measures], over judged questions
 
     def __post_init__(self) -> None:
-        self._by_step = np.zeros((self.entry.settings.steps + 1, len(BY_STEP)))
+        self.step_sums = np.zeros((self.entry.settings.steps + 1, len(BY_STEP)))
 
     def add(self, record: Record, ranks: Ranks) -> None:
         for name, measure in MEASURES.items():
             value = measure.of(record)
             self.values[name].append(np.nan if value is None else value)
+        self.final.append(final_passages(record))
         self.lengths[max(0, len(record.steps) - 1)] += 1
         self.endings[record.ended or "open"] += 1
         self.dead_ends += sum(not step.hits for step in record.steps[1:])
@@ -84,10 +87,10 @@ class Summary:
 
     def _add_steps(self, record: Record) -> None:
         last = max(0, len(record.steps) - 1)
-        for step in range(min(last + 1, len(self._by_step))):
+        for step in range(min(last + 1, len(self.step_sums))):
             row = [MEASURES[name].of(record, step) or 0.0 for name in BY_STEP]
             # A session that has ended keeps what it has: its last row counts for all steps after it.
-            self._by_step[step : None if step == last else step + 1] += row
+            self.step_sums[step : None if step == last else step + 1] += row
         scores = [step.score.total for step in record.steps if step.score is not None]
         for step, (before, after) in enumerate(pairwise(scores)):
             while len(self.gains) <= step:
@@ -122,5 +125,5 @@ class Summary:
         """Each measure in percent after 0, 1, … steps; empty where no answer is known."""
         if not self.judged:
             return {}
-        table = 100 * self._by_step / self.judged
+        table = 100 * self.step_sums / self.judged
         return {name: table[:, i].tolist() for i, name in enumerate(BY_STEP)}
