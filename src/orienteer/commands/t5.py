@@ -40,6 +40,9 @@ BatchTokens = Annotated[int | None, typer.Option(help="tokens of a batch", min=5
 Dropout = Annotated[float | None, typer.Option(min=0.0, max=0.9)]
 DecoderLayers = Annotated[int, typer.Option(help="of a new decoder, where the base is an encoder alone", min=1)]
 FreezeWords = Annotated[bool, typer.Option(help="word vectors stay as they are")]
+FreezeEncoder = Annotated[
+    bool, typer.Option(help="the decoder learns alone, many times as fast; then go on with --base OUT/trained")
+]
 Pretrain = Annotated[float, typer.Option(help="minutes of span corruption on the index's passages first")]
 PretrainSteps = Annotated[int, typer.Option(help="instead of --pretrain")]
 Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
@@ -73,6 +76,7 @@ def train_t5(
     dropout: Dropout = None,
     decoder_layers: DecoderLayers = 2,
     freeze_words: FreezeWords = False,
+    freeze_encoder: FreezeEncoder = False,
     temperature: Annotated[
         float, typer.Option(help="of soft targets among the improving ones, by gain; 0: only the best, as the paper")
     ] = 0.0,
@@ -104,7 +108,7 @@ def train_t5(
         judged = questions_of([dev])[:dev_limit]
         environment = Environment(*world.open(), Settings(snippet=layout.snippet))
         judge = Judge(environment, judged, lambda files: T5Agent(files, environment.engine, played, threads=threads))
-    config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, temperature)
+    config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, freeze_encoder, temperature)
     start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
     run.train(pairs, start, config, stream, decoder_layers, judge)
     out.print(f"{out_dir / 'int8'}: play it as t5={out_dir / 'int8'}")
@@ -136,6 +140,7 @@ def train_answerer(
     dropout: Dropout = None,
     decoder_layers: DecoderLayers = 2,
     freeze_words: FreezeWords = False,
+    freeze_encoder: FreezeEncoder = False,
     earlier: Annotated[
         float, typer.Option(help="how much of the epochs see a state before a session's last; 0: as the paper", max=1.0)
     ] = 0.3,
@@ -161,7 +166,7 @@ def train_answerer(
     judge = None
     if dev is not None:
         judge = Judge(played_sessions(*world.open(), dev_agent, questions_of([dev])[:dev_limit]), threads)
-    config, stream = run.configs("answerer", layout, judge_minutes, patience, freeze_words, 0.0)
+    config, stream = run.configs("answerer", layout, judge_minutes, patience, freeze_words, freeze_encoder, 0.0)
     start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
     run.train(pairs, start, config, stream, decoder_layers, judge)
     out.print(f"{out_dir / 'int8'}: evaluate with --answerer {out_dir / 'int8'}")
@@ -196,8 +201,9 @@ class _Run:
             self.steps = self.preset.steps
 
     def configs(
-        self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool, temperature: float
-    ) -> tuple[TrainConfig, StreamConfig]:
+        self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool,
+        freeze_encoder: bool, temperature: float,
+    ) -> tuple[TrainConfig, StreamConfig]:  # fmt: skip
         from orienteer.agents.seq2seq.stream import StreamConfig
         from orienteer.agents.seq2seq.train import TrainConfig
 
@@ -208,7 +214,7 @@ class _Run:
         config = TrainConfig(
             self.out / "trained", purpose, layout.as_dict(), self.steps, self.minutes, preset.learning_rate,
             preset.decay, preset.dropout, threads=self.threads, freeze_words=freeze_words,
-            judge_minutes=judge_minutes, patience=patience, seed=self.seed,
+            freeze_encoder=freeze_encoder, judge_minutes=judge_minutes, patience=patience, seed=self.seed,
             notes={"base": Path(preset.base).name, "tokens": preset.tokens, "temperature": temperature},
         )  # fmt: skip
         return config, stream
@@ -239,7 +245,7 @@ class _Run:
         # T5's own rate for the first ten thousand steps of its pretraining.
         config = replace(
             config, out=self.out / "pretrained", steps=steps, minutes=minutes, learning_rate=1e-2, decay=0.1,
-            freeze_words=False, patience=0,
+            freeze_words=False, freeze_encoder=False, patience=0,
         )  # fmt: skip
         train(model, tokenizer, stream, held, config, show=_show)
         return str(config.out)

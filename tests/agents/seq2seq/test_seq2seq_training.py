@@ -24,6 +24,7 @@ from orienteer.agents.seq2seq.ct2_encoder import TextEncoder  # noqa: E402
 from orienteer.agents.seq2seq.decoder import Decoder, Hypotheses  # noqa: E402
 from orienteer.agents.seq2seq.folder import load_folder, to_int8  # noqa: E402
 from orienteer.agents.seq2seq.model import Seq2Seq, from_files, load, scratch  # noqa: E402
+from orienteer.agents.seq2seq.remembered import Remembered  # noqa: E402
 from orienteer.agents.seq2seq.stream import Pair, Place, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
 from orienteer.agents.seq2seq.train import Progress, TrainConfig, rate, train  # noqa: E402
 from orienteer.agents.seq2seq.writer import Writer  # noqa: E402
@@ -153,6 +154,45 @@ def test_a_killed_training_comes_to_the_same_weights(tmp_path: Path, dropout: fl
     resumed = run(tmp_path / "killed", copying(60), 12, dropout)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_frozen_encoder_stays_as_it_was_while_the_decoder_learns(tmp_path: Path, dropout: float) -> None:
+    before = {name: value.clone() for name, value in fresh(dropout)[0].state_dict().items()}
+    after = run(tmp_path, copying(60), 12, dropout, freeze_encoder=True).state_dict()
+    frozen = [name for name in before if name.startswith(("encoder.", "shared."))]
+    assert all(torch.equal(before[name], after[name]) for name in frozen)
+    learned = [name for name in before if name.startswith("decoder.") and name.endswith("wo.weight")]
+    assert learned
+    assert not any(torch.equal(before[name], after[name]) for name in learned)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_with_a_frozen_encoder_a_killed_training_comes_to_the_same_weights(tmp_path: Path, dropout: float) -> None:
+    whole = run(tmp_path / "whole", copying(60), 12, dropout, freeze_encoder=True)
+    run(tmp_path / "killed", copying(60), 5, dropout, freeze_encoder=True)
+    resumed = run(tmp_path / "killed", copying(60), 12, dropout, freeze_encoder=True)
+    assert all(torch.equal(value, resumed.state_dict()[name]) for name, value in whole.state_dict().items())
+
+
+@pytest.mark.parametrize(("most_bytes", "read"), [(1 << 20, 2), (0, 6)])
+def test_a_frozen_encoder_reads_a_text_once_as_long_as_there_is_room(most_bytes: int, read: int) -> None:
+    model, _, codec = fresh()
+    texts: list[list[int]] = []
+
+    def encode(sources: Any) -> Any:
+        texts.extend(sources)
+        return model.encode(sources)
+
+    sources = codec.sources(["lamp keeper reef", "storm"], 24)
+    remembered = Remembered(most_bytes)
+    with torch.no_grad():
+        wanted, mask = model.eval().encode(sources)
+        for _ in range(3):
+            states, own = remembered(sources, encode)
+            assert torch.equal(own, mask)
+            assert torch.allclose(states[mask.bool()], wanted[mask.bool()], atol=5e-3)
+    assert len(texts) == read
 
 
 def test_two_threads_come_to_the_weights_of_one(tmp_path: Path) -> None:

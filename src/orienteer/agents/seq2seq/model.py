@@ -16,6 +16,7 @@ from transformers.models.t5.modeling_t5 import T5Stack
 
 from orienteer.agents.pointer.model import PointerModel, is_pointer
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, purpose_of
+from orienteer.agents.seq2seq.remembered import Remembered
 from orienteer.agents.seq2seq.shape import SMALL, Shape
 from orienteer.agents.seq2seq.stream import Row
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
@@ -32,6 +33,7 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
     def __init__(self, shape: Shape, dropout: float = 0.0, *, has_head: bool = False) -> None:
         super().__init__()
         self.shape = shape
+        self._remembered: Remembered | None = None
         config = _t5_config(shape, dropout)
         if shape.architecture == "bert":
             quiet = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
@@ -49,17 +51,13 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
         """The summed cross-entropy of the rows' targets, each with its weight."""
-        ids, mask = _padded([row.source for row in rows], self.shape.pad)
+        states, mask = self.encode([row.source for row in rows])
         written = [(number, *target) for number, row in enumerate(rows) for target in row.targets]
         owners = torch.tensor([number for number, _, _ in written])
         targets, _ = _padded([tokens for _, tokens, _ in written], _IGNORED)
         weights = torch.tensor([weight for _, _, weight in written])
         before = torch.cat([torch.full((len(written), 1), self.shape.start), targets[:, :-1]], 1)
         before = before.masked_fill(before == _IGNORED, self.shape.pad)
-        if self.shape.architecture == "bert":
-            states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        else:
-            states = self.encoder(inputs_embeds=self.shared(ids), attention_mask=mask).last_hidden_state
         states = self.decoder(
             inputs_embeds=self.words(before) * self.shape.input_scale,
             encoder_hidden_states=states[owners], encoder_attention_mask=mask[owners], use_cache=False,
@@ -71,6 +69,17 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
         loss: Tensor = losses @ weights.unsqueeze(1).expand_as(targets)[kept]
         return loss
 
+    def encode(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """The encoder's states [B, L, width], and the mask [B, L] of the texts that they are of."""
+        if self._remembered is not None:
+            return self._remembered(sources, self._encode)
+        return self._encode(sources)
+
+    def _encode(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        ids, mask = _padded(sources, self.shape.pad)
+        read = {"input_ids": ids} if self.shape.architecture == "bert" else {"inputs_embeds": self.shared(ids)}
+        return self.encoder(**read, attention_mask=mask).last_hidden_state, mask
+
     def tensors(self) -> Tensors:
         return {name: tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
 
@@ -81,6 +90,19 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
     def freeze_words(self) -> None:
         """Word vectors, and a BERT's vectors of places, stay as they are."""
         (self.encoder.embeddings if self.shape.architecture == "bert" else self.shared).requires_grad_(False)
+
+    def freeze_encoder(self) -> None:
+        """The encoder, and the word vectors that it shares with the decoder, stay as they are: a text is read once."""
+        self.encoder.requires_grad_(False)
+        self.words.requires_grad_(False)
+        self._remembered = Remembered()
+
+    def train(self, mode: bool = True) -> Seq2Seq:
+        """A frozen encoder has no dropout: what it read is remembered."""
+        super().train(mode)
+        if self._remembered is not None:
+            self.encoder.eval()
+        return self
 
 
 _IGNORED = -100  # a target that is none

@@ -46,6 +46,7 @@ class TrainConfig:
     part_tokens: int = 2048  # of the encoder, that a thread takes at once
     threads: int = 2
     freeze_words: bool = False
+    freeze_encoder: bool = False  # the decoder alone learns, many times as fast
     checkpoint_minutes: float = 3.0
     judge_minutes: float = 20.0
     judge_steps: int = 0  # instead of minutes
@@ -104,6 +105,8 @@ def train(
     torch.manual_seed(config.seed)
     if config.freeze_words:
         model.freeze_words()
+    if config.freeze_encoder:
+        model.freeze_encoder()
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.Adafactor(parameters, lr=config.learning_rate)
     kept = checkpoint.resume(config.out, model, optimiser)
