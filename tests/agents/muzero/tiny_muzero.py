@@ -18,6 +18,7 @@ from orienteer.agents.muzero.folder import save_folder
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.search import SearchSettings
 from orienteer.query import GRAMMARS
+from orienteer.reader.model_folder import Tensors
 
 CONFIG = Config(
     sizes=replace(SIZES, prior=True),
@@ -32,11 +33,12 @@ def tiny_base() -> Base:
     return Base(bert, pointer_tensors(), tokenizer.to_str(), True, "tiny")
 
 
-def save_muzero(folder: Path, config: Config = CONFIG, seed: int = 0) -> Path:
+def save_muzero(folder: Path, config: Config = CONFIG, seed: int = 0, more: Tensors | None = None) -> Path:
+    """`more` are tensors beside the others, as a weigher's."""
     base = tiny_base()
     grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
     whole, width = base.sizes
     own = random_tensors(config.sizes, len(grammar), seed, whole, width, base.words.shape[1])
     named = {f"muzero.{name}": value for name, value in own.items()}
-    save_folder(folder, base.bert, {**base.tensors, **named}, base.tokenizer, config, cloned=True)
+    save_folder(folder, base.bert, {**base.tensors, **(more or {}), **named}, base.tokenizer, config, cloned=True)
     return folder

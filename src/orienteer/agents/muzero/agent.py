@@ -16,7 +16,7 @@ from orienteer.agents.muzero.planning import Grown, Plan, plan_turns
 from orienteer.agents.muzero.playing import Senses
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.search import SearchSettings
-from orienteer.agents.muzero.sight import Eyes
+from orienteer.agents.muzero.sight import Eyes, Sight
 from orienteer.agents.muzero.tries import Trie, local_tries
 from orienteer.agents.pointer.decoding import has_room
 from orienteer.agents.pointer.runtime import plain_tokenizer
@@ -24,7 +24,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
-from orienteer.session import STOP, Action, Observation
+from orienteer.session import STOP, UNDO, Action, Observation
 from orienteer.session.notes import tree_notes
 
 
@@ -54,6 +54,7 @@ class MuZeroAgent:
             self._mind = Mind(files.own, config.sizes, eyes.words, self.grammar, trie)
         except (KeyError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a MuZero: {error!r}; train it again") from None
+        self._back = config.decoding.back
         self._threads = threads or len(os.sched_getaffinity(0))
         self.fingerprint = f"{files.fingerprint}-{self.search.simulations}-{compute}"
 
@@ -87,10 +88,18 @@ class MuZeroAgent:
         ]  # fmt: skip
         decided: list[tuple[Action, Plan]] = []
         plans = plan_turns(self._mind, scenes, self.search, grown=grown, threads=self._threads)
-        for plan, (look, _), observation in zip(plans, seen, observations, strict=True):
+        for plan, (look, sight), observation in zip(plans, seen, observations, strict=True):
+            action: Action = plan.action(look.terms)
+            if self._promises_little(sight) and observation.refinements:
+                action = UNDO
             room = has_room(observation, self._senses.looker.lexicon)
-            decided.append((plan.action(look.terms) if room else STOP, plan))
+            decided.append((action if room else STOP, plan))
         return decided
+
+    def _promises_little(self, sight: Sight) -> bool:
+        """Whether it looked, and nothing within sight is worth going on from here; as the pointer has it."""
+        look = self._mind.sizes.look
+        return look > 0 and not (sight.slots > look * self._back).any()
 
     def _notes(self, plan: Plan, searches: Sequence[Grown]) -> dict[str, Any]:
         told = {

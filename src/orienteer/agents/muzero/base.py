@@ -46,6 +46,11 @@ class Base:
         return sight_sizes(int(self.bert["hidden_size"]), len(MOMENT_FEATURES), len(self.tensors["mix.bias"]))
 
     @property
+    def looks(self) -> bool:
+        """Whether it has learned what passages within sight are worth."""
+        return "weigher.centre" in self.tensors
+
+    @property
     def words(self) -> NDArray[np.float32]:
         """The word table [pieces, width]."""
         table: NDArray[np.float32] = dequantise(self.tensors)["encoder.embeddings.word_embeddings.weight"]
@@ -68,8 +73,7 @@ def load_base(name: str | Path) -> Base:
         return base_of(own.load_folder(folder))
     if "pointer" in config:
         found = pointer.load_folder(folder)
-        tensors = {name: value for name, value in found.tensors.items() if not name.startswith("weigher.")}
-        return Base(found.config, tensors, found.tokenizer, True, folder.name)
+        return Base(found.config, found.tensors, found.tokenizer, True, folder.name)
     if "reader" in config:
         files = reader.load_folder(folder)
         encoder = {name: value for name, value in files.tensors.items() if name.startswith("encoder.")}

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from orienteer.agents.muzero.grammar import Fields, Shape
 from orienteer.agents.muzero.search.settings import SearchSettings
+from orienteer.agents.pointer.decoding import Decoding
 from orienteer.errors import OrienteerError
 
 Gates = Literal["sigmoid", "relu"]
@@ -36,6 +37,8 @@ class Sizes:
     gru, past  units of the GRU over the last `past` actions
     words      a piece's key and embedding also hold what h saw of the words that it can become
     prior      f starts from what the cloned agent thinks of each word, where h is one
+    look       f starts instead from so many times what each refinement promises, once the engine has shown what it
+               would find; 0: the engine is not asked
     """
 
     lstm: int = 512
@@ -48,6 +51,7 @@ class Sizes:
     gates: Gates = "sigmoid"
     words: bool = True
     prior: bool = True
+    look: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("lstm", "head", "embed", "gru"):
@@ -125,6 +129,7 @@ class Config:
     sizes: Sizes = Sizes()
     search: SearchSettings = SearchSettings(least_range=0.05)  # noqa: RUF009 - frozen
     training: Training = Training()
+    decoding: Decoding = Decoding()  # noqa: RUF009 - frozen; what success and reading are worth, where it looks
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -139,6 +144,7 @@ class Config:
             "sizes": Sizes(**sizes),
             "search": SearchSettings(**row["search"]),
             "training": Training(**row["training"]),
+            "decoding": Decoding(**row.get("decoding", {})),
         }
         return cls(**{**row, **parts})
 

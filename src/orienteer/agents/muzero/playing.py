@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from orienteer.agents.muzero.advice import Adviser, promoted
 from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.foresight import Foresight
 from orienteer.agents.muzero.grammar import LEFT, QueryGrammar
 from orienteer.agents.muzero.look import Look, Looker
 from orienteer.agents.muzero.memory import Memory
@@ -38,6 +39,7 @@ class Senses:
     memory: Memory
     config: Config
     threads: int = 1
+    foresight: Foresight | None = None
 
     @classmethod
     def of(
@@ -45,7 +47,13 @@ class Senses:
     ) -> Senses:  # fmt: skip
         spelling = Spelling(tokenizer)
         looker = Looker(tokenizer, engine, config.max_pieces, config.title_pieces)
-        return cls(looker, eyes, spelling, Memory(grammar, spelling), config, threads)
+        foresight = None
+        if config.sizes.look and eyes.weigher is not None:
+            pieces = tokenizer.get_vocab()
+            foresight = Foresight(
+                engine, looker.lexicon, pieces, eyes.words, eyes.weigher, GRAMMARS[config.grammar], config.decoding
+            )
+        return cls(looker, eyes, spelling, Memory(grammar, spelling), config, threads, foresight)
 
     def see(self, observations: Sequence[Observation]) -> list[tuple[Look, Sight]]:
         bits: NDArray[np.float32] = grammar_bits(GRAMMARS[self.config.grammar])
@@ -54,7 +62,20 @@ class Senses:
         for start in range(0, len(observations), size):
             looks = [self.looker(observation) for observation in observations[start : start + size]]
             seen += zip(looks, self.eyes.see(looks, bits), strict=True)
-        return seen
+        if self.foresight is None:
+            return seen
+        return [
+            (look, self._foreseen(observation, look, sight))
+            for observation, (look, sight) in zip(observations, seen, strict=True)
+        ]
+
+    def _foreseen(self, observation: Observation, look: Look, sight: Sight) -> Sight:
+        """With what each refinement promises in the place of what the clone thinks of it; stopping promises nothing."""
+        assert self.foresight is not None
+        promised = self.foresight(observation, look, sight)
+        if promised is None:
+            promised = np.zeros_like(sight.slots)
+        return sight._replace(slots=promised * np.float32(self.config.sizes.look), stop=0.0)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from orienteer.agents.pointer.slots import SLOTS
 from orienteer.engine.kernels.compile import kernel
 from orienteer.session import Term
 
+REWARD = 0.25  # about what the score rises by where a unit is promised
 NOWHERE = np.float32(-30.0)  # the log of the weight of no word at all
 
 
@@ -58,7 +59,8 @@ class Mind:
             embeds = embeds + _means(_product(sight.terms, self._word_embed), tries.trie.word, parents, counts)
         leaning = lean(sight.slots, terms, tries) if self.sizes.prior else np.zeros((2, len(pieces), 1), np.float32)
         state = self.grammar.start(steps_left)
-        return Scene(latent, state, tries, keys, embeds, leaning, float(sight.stop), may_stop)
+        promised = foreseen(sight.slots, tries, self.sizes.look)
+        return Scene(latent, state, tries, keys, embeds, leaning, promised, float(sight.stop), may_stop)
 
     def _remember(self, past: Sequence[int]) -> Floats:
         """The GRU's state after the last actions."""
@@ -94,6 +96,15 @@ def _product(x: Floats, layer: Linear) -> Floats:
     out = np.empty((len(x), len(layer.bias)), np.float32)
     product(np.ascontiguousarray(x, np.float32), layer.matrix, layer.bias, out)
     return out
+
+
+def foreseen(slots: Floats, tries: LocalTries, look: float) -> Floats:
+    """[nodes, slots]: the reward that the word ending at a node promises; [nodes, 0] where nothing is foreseen."""
+    word = tries.trie.word
+    if not look or not len(slots):
+        return np.zeros((len(word), 0), np.float32)
+    rewards: Floats = slots[np.maximum(word, 0)] * np.float32(REWARD / look)
+    return rewards
 
 
 class NodeWords(NamedTuple):

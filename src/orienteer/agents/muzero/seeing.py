@@ -17,6 +17,7 @@ from orienteer.agents.muzero.turns import Row, Turn
 from orienteer.agents.pointer.model import PointerModel
 from orienteer.agents.pointer.rendering import SOURCES, mark_ids
 from orienteer.agents.pointer.slots import grammar_bits
+from orienteer.agents.pointer.weigher import WEIGHER
 from orienteer.query import Grammar
 from orienteer.reader.errors import ModelCorruptError, TrainingError
 from orienteer.reader.model_folder import dequantise
@@ -31,7 +32,7 @@ class Seeing(nn.Module):
     def __init__(self, base: Base, grammar: Grammar) -> None:
         super().__init__()
         quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        tensors = dequantise(base.tensors)
+        tensors = {name: value for name, value in dequantise(base.tensors).items() if not name.startswith(WEIGHER)}
         encoder = BertModel(BertConfig(**{**base.bert, **quiet}), add_pooling_layer=False)
         marks = mark_ids(base.plain_tokenizer())
         self.clone = PointerModel(encoder, marks, len(tensors["mix.bias"]))

@@ -17,6 +17,7 @@ from orienteer.agents.muzero.look import Look, layered_kinds, layered_table
 from orienteer.agents.muzero.matrix import Floats
 from orienteer.agents.pointer.head import pool
 from orienteer.agents.pointer.linear import linear
+from orienteer.agents.pointer.weigher import Weigher
 from orienteer.reader.ct2_format import model_files
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.model_folder import dequantise, quantise
@@ -64,6 +65,7 @@ class Eyes:
             self._encoder = ctranslate2.Encoder(
                 "muzero", device="cpu", compute_type=compute, inter_threads=threads, intra_threads=1, files=model
             )
+            self.weigher = Weigher(plain) if "weigher.centre" in plain else None
             self.words = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
             self._head = {
                 name: (np.ascontiguousarray(plain[f"{name}.weight"].T, np.float32), plain[f"{name}.bias"])

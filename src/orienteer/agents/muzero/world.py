@@ -46,6 +46,7 @@ class Scene(NamedTuple):
     state    of the grammar [6]
     keys     [nodes of the tries, head], embeds: [nodes, embed] of the piece that leads to each
     leaning  [2, nodes, slots]: what the cloned agent thinks of all words below a node, and of the one that ends there
+    promised [nodes, slots]: the reward of a refinement with the word that ends there; [nodes, 0]: g foresees it
     stop     what it thinks of stopping
     """
 
@@ -55,6 +56,7 @@ class Scene(NamedTuple):
     keys: Floats
     embeds: Floats
     leaning: Floats
+    promised: Floats
     stop: float
     may_stop: bool
 
@@ -88,6 +90,7 @@ class _Shared(NamedTuple):
     keys: Floats
     embeds: Floats
     leaning: Floats
+    promised: Floats
     stops: Floats
     piece_keys: Floats
     piece_embeds: Floats
@@ -110,7 +113,7 @@ class LearnedWorld:
         self._shared = _Shared(
             grammar.tables, rooms, starts,
             np.concatenate([scene.keys for scene in scenes]), np.concatenate([scene.embeds for scene in scenes]),
-            np.concatenate([scene.leaning for scene in scenes], axis=1),
+            np.concatenate([scene.leaning for scene in scenes], axis=1), _joined([scene.promised for scene in scenes]),
             np.array([scene.stop for scene in scenes], np.float32),
             vocabulary.keys, vocabulary.embeds, vocabulary.beginning,
             (len(grammar) + first.astype(np.int32)), np.arange(1, 1 + len(first), dtype=np.int32), SLOT_TABLE,
@@ -153,6 +156,12 @@ class LearnedWorld:
         return node - int(self._shared.starts[tree]) if node >= 0 else node
 
 
+def _joined(promised: Sequence[Floats]) -> Floats:
+    """Those of all sessions; a session without words has nothing to say about them."""
+    width = max(each.shape[1] for each in promised)
+    return np.concatenate([each if each.shape[1] else np.zeros((len(each), width), np.float32) for each in promised])
+
+
 def _moved(state: Ints, start: int) -> Ints:
     """A session's own grammar state in the joined tries."""
     moved = state.copy()
@@ -189,7 +198,14 @@ def think(
     forward(embeds, before, net, after)
     for row in range(size):
         latents[trees[row], nodes[row]] = after[row]
-    return expected(np.ascontiguousarray(after[:, :units]), net.reward, net.reward_support)
+    reward = expected(np.ascontiguousarray(after[:, :units]), net.reward, net.reward_support)
+    if shared.promised.shape[1] > 0:
+        for row in range(size):
+            before_it, after_it = states[trees[row], parents[row]], states[trees[row], nodes[row]]
+            if after_it[CROSSED] and not before_it[CROSSED]:
+                last = edge_nodes[trees[row], parents[row], edges[row]] if actions[row] >= rules else before_it[NODE]
+                reward[row] = shared.promised[last, shared.slots[before_it[OPERATOR], before_it[FIELD]]]
+    return reward
 
 
 @kernel

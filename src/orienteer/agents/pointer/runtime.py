@@ -19,7 +19,7 @@ from orienteer.agents.pointer.head import Head, Scores
 from orienteer.agents.pointer.sight import Looker, Sight
 from orienteer.agents.pointer.slots import grammar_bits, grammar_slots
 from orienteer.agents.pointer.view import View, Viewer
-from orienteer.agents.pointer.weigher import Doubles, Weigher, gains
+from orienteer.agents.pointer.weigher import Doubles, Weigher, values, worth
 from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Grammar
@@ -124,10 +124,10 @@ class PointerAgent:
         sight = self.look(observation, found) if self.looks and self.decoding.look else None
         if sight is None:
             return found.refinement(0), notes
-        worth = self.worth(sight)
-        first = [int(rank) for rank in np.argsort(-worth, kind="stable")[:_TOLD] if worth[rank] > 0]
-        notes["promising"] = [[str(found.refinement(rank)), round(float(worth[rank]), 4)] for rank in first]
-        return _after_a_look(observation, found, worth, self.decoding.back), notes
+        promised = self.worth(sight)
+        first = [int(rank) for rank in np.argsort(-promised, kind="stable")[:_TOLD] if promised[rank] > 0]
+        notes["promising"] = [[str(found.refinement(rank)), round(float(promised[rank]), 4)] for rank in first]
+        return _after_a_look(observation, found, promised, self.decoding.back), notes
 
     def look(self, observation: Observation, found: Choices) -> Sight | None:
         """What all refinements would find; None where the engine cannot answer them."""
@@ -140,14 +140,16 @@ class PointerAgent:
 
     def worth(self, sight: Sight) -> Doubles:
         """What each refinement brings, to be expected; -inf where it finds nothing new."""
-        return np.where((sight.found >= 0).any(1), sight.of_candidates(self.values(sight)), -np.inf)
+        return worth(sight, self._learned(), self.decoding)
 
     def values(self, sight: Sight) -> Doubles:
         """What reading each passage within sight brings, less its price."""
+        return values(sight, self._learned(), self.decoding)
+
+    def _learned(self) -> Weigher:
         if self._weigher is None:
             raise OrienteerError("this pointer has not learned to look; `orienteer train look` teaches it")
-        ndcg, success = gains(sight, self._weigher(sight.features))
-        return ndcg + self.decoding.success * success - self.decoding.price
+        return self._weigher
 
 
 def _after_a_look(observation: Observation, found: Choices, worth: Doubles, back: float) -> Action:

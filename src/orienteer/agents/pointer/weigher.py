@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.head import layers_of, relu
 from orienteer.agents.pointer.linear import Floats, linear
 from orienteer.agents.pointer.sight import Sight
@@ -23,6 +24,7 @@ from orienteer.session.score import K, weights
 
 Doubles = NDArray[np.float64]
 
+WEIGHER = "weigher."  # how the names of its tensors begin
 LAYERS = ("first", "second", "told")
 MOST = 6.0  # standardised features are held within this
 _TRUST = 0.9  # P(a best passage holds the answer) is about this part of its PS
@@ -57,6 +59,17 @@ class Weigher:
             hidden = relu(linear(hidden, *self._layers[name]))
         told = linear(hidden, *self._layers["weigher.told"]).astype(np.float64)
         return Outlook(1 / (1 + np.exp(-told[:, 0])), told[:, 1:], self._spread)
+
+
+def worth(sight: Sight, weigher: Weigher, decoding: Decoding) -> Doubles:
+    """What each refinement brings, to be expected; -inf where it finds nothing new."""
+    return np.where((sight.found >= 0).any(1), sight.of_candidates(values(sight, weigher, decoding)), -np.inf)
+
+
+def values(sight: Sight, weigher: Weigher, decoding: Decoding) -> Doubles:
+    """What reading each passage within sight brings, less its price."""
+    ndcg, success = gains(sight, weigher(sight.features))
+    return ndcg + decoding.success * success - decoding.price
 
 
 def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:

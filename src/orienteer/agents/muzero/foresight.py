@@ -1,0 +1,47 @@
+"""What every refinement of a moment promises, because the engine shows what it would find before one is taken.
+
+A learned model can hardly foresee from words alone what a query brings; the engine answers all refinements of a moment
+in one pass (`agents/pointer/sight.py`). So the policy starts from what each refinement promises, and in the tree the
+reward of the first refinement is this promise; only what comes after it is left to g and f to think up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.muzero.look import Look
+from orienteer.agents.muzero.matrix import Floats
+from orienteer.agents.muzero.sight import Sight
+from orienteer.agents.pointer.decoding import Decoding, choices
+from orienteer.agents.pointer.head import Scores
+from orienteer.agents.pointer.sight import Looker
+from orienteer.agents.pointer.slots import grammar_slots, open_slots
+from orienteer.agents.pointer.weigher import Weigher, worth
+from orienteer.engine.protocol import Engine
+from orienteer.query import Grammar
+from orienteer.session import Lexicon, Observation
+
+NOTHING = -1.0  # what a refinement promises that finds nothing new
+
+
+class Foresight:
+    """`pieces` numbers the rows of `table`, the encoder's word vectors."""
+
+    def __init__(
+        self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Floats, weigher: Weigher,
+        grammar: Grammar, decoding: Decoding,
+    ) -> None:  # fmt: skip
+        self._looker, self._weigher, self._decoding = Looker(engine, lexicon, pieces, table), weigher, decoding
+        self._allowed = grammar_slots(grammar)
+
+    def __call__(self, observation: Observation, look: Look, sight: Sight) -> Floats | None:
+        """[terms, slots]; `NOTHING` where there is no such refinement. None where the engine cannot answer them."""
+        found = choices(Scores(sight.slots, sight.stop, 0.0), open_slots(look.terms) & self._allowed, look.terms)
+        if not len(found) or (seen := self._looker(observation, found)) is None:
+            return None
+        promised: NDArray[np.float32] = np.full(sight.slots.size, NOTHING, np.float32)
+        promised[found.places] = np.maximum(worth(seen, self._weigher, self._decoding), NOTHING)
+        return promised.reshape(sight.slots.shape)

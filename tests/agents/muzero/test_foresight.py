@@ -1,0 +1,101 @@
+"""A MuZero that looks: the engine tells what each refinement promises, as the policy's start and as its reward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lexical_reader import LexicalReader
+from little_vocabulary import TERMS
+from small_world import HARD_QUESTIONS, QUESTIONS
+from tiny_mind import random_scene, tiny_mind
+from tiny_muzero import CONFIG, save_muzero
+from tiny_pointer import save_pointer, weigher_tensors
+
+from orienteer.agents.check import check_agent
+from orienteer.agents.muzero.agent import MuZeroAgent
+from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.foresight import NOTHING
+from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, query_grammar
+from orienteer.agents.muzero.planning import plan_turns
+from orienteer.agents.muzero.search import SearchSettings, search
+from orienteer.agents.muzero.world import SLOT_TABLE, LearnedWorld
+from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.pointer.slots import SLOT_OF, SLOTS
+from orienteer.engine import EmbeddedEngine, Engine
+from orienteer.query import G4, Operator, Refinement
+from orienteer.session import UNDO, Environment, Settings, run_sessions
+
+
+def looking(folder: Path, engine: Engine, look: float = 30.0, simulations: int = 10, back: float = 0.0) -> MuZeroAgent:
+    config: Config = replace(
+        CONFIG, sizes=replace(CONFIG.sizes, look=look), search=replace(CONFIG.search, simulations=simulations),
+        decoding=replace(CONFIG.decoding, back=back),
+    )  # fmt: skip
+    return MuZeroAgent.from_pretrained(save_muzero(folder, config, more=weigher_tensors()), engine, threads=1)
+
+
+def test_it_keeps_the_promises_of_an_agent(engine: Engine, tmp_path: Path) -> None:
+    agent = looking(tmp_path, engine, back=0.05)
+    check_agent(agent, Environment(engine, LexicalReader(), Settings(steps=5)), [*QUESTIONS, *HARD_QUESTIONS[:6]])
+
+
+def test_without_planning_a_sharp_look_takes_what_the_pointer_takes(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    muzero = looking(tmp_path / "muzero", embedded, look=1e4, simulations=0)
+    pointer = PointerAgent.from_pretrained(
+        save_pointer(tmp_path / "pointer", more=weigher_tensors()), embedded, threads=1
+    )
+    environment = Environment(embedded, LexicalReader(), Settings())
+    seen = environment.observe(environment.open(QUESTIONS))
+    notes = [told["promising"] for _, told in pointer.act_with_notes(seen)]
+    assert any(notes)
+    for action, promising in zip(muzero.act(seen), notes, strict=True):
+        best = [refinement for refinement, promise in promising if promise == promising[0][1]]
+        assert not best or str(action) in best
+
+
+def test_it_goes_back_where_nothing_promises_enough(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    agent = looking(tmp_path, embedded, back=1e6)
+    environment = Environment(embedded, LexicalReader(), Settings(steps=4))
+    for session in run_sessions(environment, agent, QUESTIONS).sessions:
+        assert [step.action == UNDO for step in session.steps[1:]] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("shape", ["short", "paper"])
+def test_in_the_tree_the_first_refinement_is_worth_what_it_promises_and_no_other_rule_is(shape: str) -> None:
+    grammar = query_grammar(G4, shape)  # type: ignore[arg-type]
+    mind = tiny_mind(grammar)
+    plain = [random_scene(mind, seed) for seed in range(3)]
+    draw = np.random.default_rng(0)
+    told = [draw.normal(5, 1, (len(s.tries.trie.word), len(SLOTS))).astype(np.float32) for s in plain]
+    scenes = [scene._replace(promised=promised) for scene, promised in zip(plain, told, strict=True)]
+    world = LearnedWorld(scenes, mind.vocabulary, grammar, mind.net, 300, 9)
+    trees = search(world, SearchSettings(simulations=300, children=9)).trees
+    completed = 0
+    for tree, promised in enumerate(told):
+        for node in range(1, int(trees.size[tree])):
+            parent = int(trees.parent[tree, node])
+            before, after = world.states[tree, parent], world.states[tree, node]
+            if after[CROSSED] and not before[CROSSED]:
+                place = trees.place[tree, node]
+                action, edge = trees.action[tree, parent, place], trees.edge[tree, parent, place]
+                last = world.nodes[tree, parent, edge] if action >= len(grammar) else before[NODE]
+                slot = SLOT_TABLE[before[OPERATOR], before[FIELD]]
+                assert trees.reward[tree, node] == promised[world.local(tree, int(last)), slot]
+                completed += 1
+            else:
+                assert trees.reward[tree, node] < 1.1  # the support of g's own reward ends at 1
+    assert completed > 5
+
+
+def test_planning_finds_the_refinement_that_promises_most() -> None:
+    mind = tiny_mind(query_grammar(G4))
+    scene = random_scene(mind, 1)
+    words = scene.tries.trie.word
+    wanted, slot = int(words[words >= 0][3]), SLOT_OF[Operator("+"), "contents"]
+    promised = np.full((len(words), len(SLOTS)), NOTHING, np.float32)
+    promised[words == wanted, slot] = 5.0
+    [plan] = plan_turns(mind, [scene._replace(promised=promised)], SearchSettings(simulations=600, children=60))
+    assert plan.action(TERMS) == Refinement("+", "contents", TERMS[wanted].text)
