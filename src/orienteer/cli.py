@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from orienteer.commands import benching
-from orienteer.commands.dense import dense_run, embed
+from orienteer.commands.dense import dense_join, dense_run, embed
 from orienteer.commands.evaluating import evaluate
 from orienteer.commands.indexing import index, search
 from orienteer.commands.look import train_look
@@ -59,7 +59,7 @@ Command = Callable[..., None]
 
 ROOMS: dict[str, tuple[Command, ...]] = {
     "Use": (ask, serve, read, search, index, agents, show, mcp, doctor),
-    "Judge": (evaluate, embed, dense_run),
+    "Judge": (evaluate, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }
 MODELS: tuple[Command, ...] = (train_reader, train_pointer, train_look, train_t5, train_answerer, train_muzero)

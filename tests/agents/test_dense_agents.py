@@ -24,7 +24,6 @@ from orienteer.dense import (
     NotInRunError,
     TextEncoder,
     embed_index,
-    passages_fingerprint,
     write_run,
 )
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
@@ -54,9 +53,9 @@ def retriever(embedded: EmbeddedEngine, embeddings: Path, encoder_folder: Path) 
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, embedded: EmbeddedEngine, retriever: EmbeddingRetriever) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory, retriever: EmbeddingRetriever) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    write_run(folder / "small.trec.xz", retriever, passages_fingerprint(embedded.index), QUESTIONS)
+    write_run(folder / "small.trec.xz", retriever, QUESTIONS)
     return folder
 
 

@@ -50,8 +50,8 @@ def test_every_passage_has_its_vector_in_order(
     embeddings_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:
     embeddings = Embeddings.open(embeddings_folder)
-    assert [len(rows) for rows in embeddings.shards] == [5, 5, 2]
-    rows = np.concatenate(embeddings.shards)
+    assert [len(rows) for rows in embeddings.shards.values()] == [5, 5, 2]
+    rows = np.concatenate(list(embeddings.shards.values()))
     expected = encoder.encode([passage.contents for passage in PASSAGES])
     assert rows["vector"] * rows["scale"][:, None] == pytest.approx(expected, abs=0.01)
 
@@ -75,6 +75,83 @@ def test_a_stopped_run_taken_up_again_gives_the_same_bytes(
     assert (told[0].done, told[0].seconds_left) == (after // 5 * 5, None)
     assert (told[-1].done, told[-1].total) == (12, 12)
     assert told[-1].seconds_left == 0
+
+
+@pytest.mark.parametrize(
+    ("passages", "shards"),
+    [(range(12), [0, 1, 2]), (range(5), [0]), (range(5, 10), [1]), (range(4, 6), [0, 1]), (range(11, 12), [2])],
+)
+def test_of_a_range_only_the_shards_that_hold_it_are_made(
+    passages: range, shards: list[int], tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder,
+    embeddings_folder: Path,
+) -> None:  # fmt: skip
+    told: list[Progress] = []
+    manifest = embed_index(engine.index, encoder, tmp_path, shard=5, passages=passages, progress=told.append)
+    made, whole = content(tmp_path), content(embeddings_folder)
+    assert set(made) == {"embeddings.json", *(f"shard-{number:05d}.npy" for number in shards)}
+    assert all(made[name] == whole[name] for name in made if name.startswith("shard"))
+    size = sum(min(5, 12 - 5 * number) for number in shards)
+    assert [(each.done, each.total) for each in (told[0], told[-1])] == [(0, size), (size, size)]
+    assert manifest.covered == ((5 * shards[0], min(12, 5 * shards[-1] + 5)),)
+    embed_index(engine.index, encoder, tmp_path, shard=5)
+    assert content(tmp_path) == whole
+
+
+def test_a_range_leaves_other_shards_as_they_are_and_mends_its_own(
+    tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder, embeddings_folder: Path
+) -> None:
+    embed_index(engine.index, encoder, tmp_path, shard=5)
+    for number in (0, 1):
+        (tmp_path / f"shard-{number:05d}.npy").write_bytes(b"damaged")
+    told: list[Progress] = []
+    embed_index(engine.index, encoder, tmp_path, shard=5, passages=range(5, 12), progress=told.append)
+    assert (told[0].done, told[-1].done, told[-1].total) == (2, 7, 7)
+    assert content(tmp_path) == {**content(embeddings_folder), "shard-00000.npy": b"damaged"}
+
+
+def test_a_range_is_shared_by_workers(
+    tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder,
+    embeddings_folder: Path,
+) -> None:  # fmt: skip
+    crew = Crew(index_folder, encoder_folder, workers=2)
+    embed_index(engine.index, encoder, tmp_path, shard=5, passages=range(7, 12), crew=crew)
+    made, whole = content(tmp_path), content(embeddings_folder)
+    assert made == {"embeddings.json": made["embeddings.json"]} | {
+        name: whole[name] for name in ("shard-00001.npy", "shard-00002.npy")
+    }
+
+
+@pytest.mark.parametrize("passages", [range(-1, 5), range(5, 5), range(6, 5), range(0, 13), range(12, 12)])
+def test_a_range_that_is_no_part_of_the_index_is_refused_before_anything_is_written(
+    passages: range, tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder
+) -> None:
+    with pytest.raises(DenseError, match=rf"from {passages.start} to {passages.stop} .* 0 ≤ from < to ≤ 12"):
+        embed_index(engine.index, encoder, tmp_path / "out", passages=passages)
+    assert not (tmp_path / "out").exists()
+
+
+def test_part_of_the_embeddings_opens_only_when_asked_for(
+    tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder
+) -> None:
+    for passages in (range(10, 12), range(5)):
+        embed_index(engine.index, encoder, tmp_path, shard=5, passages=passages)
+    with pytest.raises(EmbeddingsMissingError, match=r"2 of 3 shards.*dense-run --partial"):
+        Embeddings.open(tmp_path)
+    part = Embeddings.open(tmp_path, partial=True)
+    assert part.manifest.covered == ((0, 5), (10, 12))
+    found = EmbeddingRetriever(engine.index, part, encoder).search_many([PASSAGES[10].contents], 20)[0]
+    assert found[0].id == PASSAGES[10].id
+    assert {hit.id for hit in found} == {passage.id for passage in (*PASSAGES[:5], *PASSAGES[10:])}
+
+
+def test_embeddings_of_which_nothing_is_made_do_not_open(
+    tmp_path: Path, engine: EmbeddedEngine, encoder_folder: Path
+) -> None:
+    tired = Tired.from_pretrained(encoder_folder, threads=1)
+    with pytest.raises(KeyboardInterrupt):
+        embed_index(engine.index, tired, tmp_path, shard=5)
+    with pytest.raises(EmbeddingsMissingError, match="0 of 3 shards"):
+        Embeddings.open(tmp_path, partial=True)
 
 
 KILLED = """

@@ -14,7 +14,7 @@ from orienteer.dense.search import nearest
 
 def held(rows: NDArray[np.void], shard: int) -> Embeddings:
     width = rows["vector"].shape[1]
-    shards = [rows[start : start + shard] for start in range(0, len(rows), shard)]
+    shards = {start // shard: rows[start : start + shard] for start in range(0, len(rows), shard)}
     return Embeddings(Manifest("", "", width, len(rows), shard, ("",) * len(shards)), shards)
 
 
@@ -44,6 +44,18 @@ def test_the_nearest_are_those_of_whole_numbers_however_shards_are_cut(
     found = nearest(held(rows, shard), questions, k)
     for question, (numbers, scores) in zip(questions, found, strict=True):
         assert list(zip(numbers.tolist(), scores.tolist(), strict=True)) == in_order(rows, question, k)
+
+
+@given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 6), st.sets(st.integers(0, 39)), st.integers(0, 50))
+def test_without_some_shards_the_numbers_are_those_of_the_index(
+    seed: int, size: int, shard: int, lost: set[int], k: int
+) -> None:
+    rows, questions = some(seed, size, 3, distinct=7)
+    whole = held(rows, shard)
+    rest = Embeddings(whole.manifest, {number: part for number, part in whole.shards.items() if number not in lost})
+    for question, (numbers, scores) in zip(questions, nearest(rest, questions, k), strict=True):
+        there = [hit for hit in in_order(rows, question, size) if hit[0] // shard not in lost]
+        assert list(zip(numbers.tolist(), scores.tolist(), strict=True)) == there[:k]
 
 
 def test_questions_asked_together_find_what_each_finds_alone() -> None:

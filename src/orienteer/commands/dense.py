@@ -1,10 +1,11 @@
-"""`embed`, `dense-run`: the dense baseline on the command line."""
+"""`embed`, `dense-run`, `dense-join`: the dense baseline on the command line."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from orienteer.commands.terminal import err, out
 if TYPE_CHECKING:
     from orienteer.dense import Crew
     from orienteer.dense import Progress as Done
+    from orienteer.dense.runs import RunNotes
 
 
 _SAY_EVERY = 60  # seconds
@@ -27,6 +29,9 @@ Encoder = Annotated[
     typer.Option("--encoder", help="folder of a BERT; none: that of ORIENTEER_ENCODER, or MiniLM (extra: dense)"),
 ]
 Threads = Annotated[int, typer.Option(help="threads to use; 0: one for each core", min=0)]
+RunFile = Annotated[
+    Path, typer.Option("--out", help="the run file: NAME.trec, or .trec.xz .trec.gz .trec.zst", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
@@ -37,6 +42,13 @@ def embed(
     threads: Threads = 0,
     workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
+    first: Annotated[
+        int, typer.Option("--from", help="the first passage to embed, by number; rounded down to a whole shard")
+    ] = 0,
+    end: Annotated[
+        int | None,
+        typer.Option("--to", help="the passage to stop before; rounded up to a whole shard; none: the end"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make the vectors of all passages, for the agents dense, dense+ps and hybrid+ps.
@@ -45,23 +57,31 @@ def embed(
     damaged. Some 100 passages a second; in the background:
 
     nice -n 19 orienteer embed --index my-index --out my-embeddings &
+
+    A part of the passages, in whole shards of 4,096; `dense-run --partial` and `dense-join` make one run of the parts:
+
+    orienteer embed --index my-index --out my-embeddings --from 409600 --to 819200
     """
     from orienteer.dense import TextEncoder, embed_index
+    from orienteer.dense.ranges import count
     from orienteer.engine import open_index
 
     engine, model = open_index(index), TextEncoder.from_pretrained(encoder, threads)
     columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("embedding", total=engine.index.size, left="")
-        hear = _Listener(lambda done, left: bar.update(task, completed=done, left=left), quiet=err.is_terminal)
-        crew = _crew(index, encoder, workers, ray)
-        manifest = embed_index(engine.index, model, out_dir, progress=hear, crew=crew)
+        task = bar.add_task("embedding", total=None, left="")
+        hear = _Listener(partial(bar.update, task), quiet=err.is_terminal)
+        size, crew = engine.index.size, _crew(index, encoder, workers, ray)
+        passages = None if first == 0 and end is None else range(first, size if end is None else end)
+        manifest = embed_index(engine.index, model, out_dir, passages=passages, progress=hear, crew=crew)
+    there = count(manifest.covered)
     if as_json:
         row = {"embeddings": str(out_dir), "passages": manifest.passages, "shards": len(manifest.shards),
-               "made": hear.made, "encoder": manifest.encoder}  # fmt: skip
+               "embedded": there, "made": hear.made, "encoder": manifest.encoder}  # fmt: skip
         sys.stdout.write(json.dumps(row) + "\n")
     else:
-        out.print(f"{manifest.passages:,} passages in {out_dir}, {hear.made:,} of them made now", soft_wrap=True)
+        part = f"{there:,} of " if there < manifest.passages else ""
+        out.print(f"{part}{manifest.passages:,} passages in {out_dir}, {hear.made:,} of them made now", soft_wrap=True)
 
 
 def _crew(index: Path, encoder: Path | None, workers: int, ray: str | None) -> Crew | None:
@@ -76,7 +96,7 @@ def _crew(index: Path, encoder: Path | None, workers: int, ray: str | None) -> C
 class _Listener:
     """Passes progress on to the bar; in a log, where there is no bar, one line a minute."""
 
-    def __init__(self, show: Callable[[int, str], None], quiet: bool) -> None:
+    def __init__(self, show: Callable[..., None], quiet: bool) -> None:
         self._show, self._quiet = show, quiet
         self._first: int | None = None
         self._said = monotonic()
@@ -87,7 +107,7 @@ class _Listener:
             self._first = progress.done
         self.made = progress.done - self._first
         left = "" if progress.seconds_left is None else f"{progress.seconds_left / 60:.0f} min left"
-        self._show(progress.done, left)
+        self._show(completed=progress.done, total=progress.total, left=left)
         if not self._quiet and monotonic() - self._said > _SAY_EVERY:
             self._said = monotonic()
             err.print(f"{progress.done:,} of {progress.total:,} passages, {left}")
@@ -97,25 +117,65 @@ def dense_run(
     index: Index,
     embeddings: Annotated[Path, typer.Option(help="folder of the embeddings", show_default=False)],
     questions: Annotated[Path, typer.Option(help="file of questions", show_default=False)],
-    out_file: Annotated[
-        Path, typer.Option("--out", help="the run file: NAME.trec, or .trec.xz .trec.gz .trec.zst", show_default=False)
-    ],
+    out_file: RunFile,
     depth: Annotated[int, typer.Option("-k", help="passages a question", min=1, max=10_000)] = 100,
     encoder: Encoder = None,
+    only_part: Annotated[
+        bool, typer.Option("--partial", help="search the passages embedded so far, for `dense-join`")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write the nearest passages of questions as a TREC run, which `dense` replays where embeddings are absent.
 
     orienteer dense-run --index my-index --embeddings my-embeddings --questions dev.jsonl --out results/runs/dev.trec.xz
+
+    With --partial, a part for `dense-join`; keep parts in a folder of their own:
+
+    orienteer dense-run --index my-index --embeddings my-embeddings --questions dev.jsonl --partial --out part-1.trec.xz
     """
     from orienteer.data import read_questions
-    from orienteer.dense import EmbeddingRetriever, Embeddings, TextEncoder, passages_fingerprint, write_run
+    from orienteer.dense import EmbeddingRetriever, Embeddings, TextEncoder, write_run
     from orienteer.engine import open_index
 
-    opened = open_index(index).index
-    retriever = EmbeddingRetriever(opened, Embeddings.open(embeddings), TextEncoder.from_pretrained(encoder))
-    notes = write_run(out_file, retriever, passages_fingerprint(opened), read_questions(questions), depth)
+    opened = Embeddings.open(embeddings, partial=only_part)
+    retriever = EmbeddingRetriever(open_index(index).index, opened, TextEncoder.from_pretrained(encoder))
+    _tell(out_file, write_run(out_file, retriever, read_questions(questions), depth), as_json)
+
+
+def dense_join(
+    parts: Annotated[list[Path], typer.Argument(help="runs of parts of the passages", show_default=False)],
+    out_file: RunFile,
+    only_part: Annotated[
+        bool, typer.Option("--partial", help="parts that do not reach from the first passage to the last")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Join runs that `dense-run --partial` wrote into the one that embeddings of all their passages would give.
+
+    Each part covers one range of passages, no passage is in two, and none is in none; what is wrong is named.
+
+    orienteer dense-join parts/dev-1.trec.xz parts/dev-2.trec.xz --out results/runs/dev.trec.xz
+    """
+    from orienteer.dense import join_runs
+
+    _tell(out_file, join_runs(parts, out_file, partial=only_part), as_json)
+
+
+def _tell(file: Path, notes: RunNotes, as_json: bool) -> None:
+    """What a run holds; and, on stderr, that its parts were not asked alike."""
+    from orienteer.dense.ranges import count
+
+    if len(notes.question_vectors) > 1:
+        err.print(
+            "note: the parts were asked with vectors that differ in some bits, as encoders on different processors "
+            "give; scores of different parts compare nearly, not exactly",
+            soft_wrap=True,
+        )
     if as_json:
-        sys.stdout.write(json.dumps({"run": str(out_file), "questions": len(notes.questions), "depth": depth}) + "\n")
-    else:
-        out.print(f"{len(notes.questions):,} questions × {depth} passages: {out_file}", soft_wrap=True)
+        row = {"run": str(file), "questions": len(notes.questions), "depth": notes.depth, "passages": notes.passages,
+               "covers": notes.covers, "question_vectors": notes.question_vectors}  # fmt: skip
+        sys.stdout.write(json.dumps(row) + "\n")
+        return
+    there = count(notes.covers)
+    part = f", found in {there:,} of {notes.passages:,}" if there < notes.passages else ""
+    out.print(f"{len(notes.questions):,} questions × {notes.depth} passages{part}: {file}", soft_wrap=True)

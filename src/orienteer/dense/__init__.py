@@ -11,11 +11,12 @@ from orienteer.dense.errors import (
     EmbeddingsMissingError,
     NotInRunError,
 )
+from orienteer.dense.join import join_runs
 from orienteer.dense.retriever import EmbeddingRetriever, Retriever
 from orienteer.dense.runs import RunRetriever, write_run
 
 __all__ = [
     "Crew", "DenseEngine", "DenseError", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
     "EmbeddingsMismatchError", "EmbeddingsMissingError", "HybridEngine", "NotInRunError", "Progress", "Retriever",
-    "RunRetriever", "TextEncoder", "embed_index", "passages_fingerprint", "write_run",
+    "RunRetriever", "TextEncoder", "embed_index", "join_runs", "passages_fingerprint", "write_run",
 ]  # fmt: skip

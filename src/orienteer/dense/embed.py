@@ -31,7 +31,7 @@ from orienteer.engine.index import Index
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Passages done, those of earlier runs included; `seconds_left` is None until something was timed."""
+    """Passages wanted, and done of them, in earlier runs too; `seconds_left` is None until something was timed."""
 
     done: int
     total: int
@@ -78,23 +78,27 @@ class _Part:
 
 
 def embed_index(
-    index: Index, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD,
+    index: Index, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD, passages: range | None = None,
     progress: OnProgress | None = None, crew: Crew | None = None,
 ) -> Manifest:  # fmt: skip
     """A vector for every passage, in `folder`; goes on where an earlier run stopped.
 
+    With `passages`, a range of their numbers, only the shards that hold these are made.
     Shards that are there are read and checked first, and made again where damaged. A vector depends on its passage
     alone, so that a killed and resumed run, or one by many workers, writes the bytes of one that was left in peace.
     """
     folder = Path(folder)
+    passages = _checked(passages, index.size)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DenseError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
     with _only_one(folder):
-        manifest = _whole_so_far(folder, _begun(folder, Manifest.of(index, encoder.fingerprint, encoder.width, shard)))
-        clock = _Clock(manifest, progress)
-        missing = manifest.missing
+        manifest = _begun(folder, Manifest.of(index, encoder.fingerprint, encoder.width, shard))
+        wanted = manifest.holding(passages)
+        manifest = _whole_so_far(folder, manifest, wanted)
+        clock = _Clock(manifest, wanted, progress)
+        missing = [number for number in wanted if manifest.shards[number] is None]
         names = manifest.passages_fingerprint, manifest.encoder
         parts = [_Part(manifest.rows(number), *names) for number in missing]
         made: Iterator[tuple[int, Rows]]
@@ -107,6 +111,18 @@ def embed_index(
             write_manifest(folder, manifest)
             clock.finished(len(rows))
         return manifest
+
+
+def _checked(passages: range | None, size: int) -> range:
+    """The passages wanted, all without a range."""
+    if passages is None:
+        return range(size)
+    if not 0 <= passages.start < passages.stop <= size:
+        raise DenseError(
+            f"no passages from {passages.start} to {passages.stop} in this index; expected 0 ≤ from < to ≤ {size}, "
+            "the number of its passages"
+        )
+    return passages
 
 
 def _embedded(index: Index, encoder: TextEncoder, part: range, told: Callable[[int], None] | None = None) -> Rows:
@@ -129,10 +145,10 @@ def _begun(folder: Path, wanted: Manifest) -> Manifest:
     return found
 
 
-def _whole_so_far(folder: Path, manifest: Manifest) -> Manifest:
-    """The manifest without shards that are lost or damaged."""
-    for number, digest in enumerate(manifest.shards):
-        file = shard_file(folder, number)
+def _whole_so_far(folder: Path, manifest: Manifest, wanted: range) -> Manifest:
+    """The manifest without shards, of those wanted, that are lost or damaged."""
+    for number in wanted:
+        file, digest = shard_file(folder, number), manifest.shards[number]
         if digest is not None and (not file.is_file() or digest_of(file) != digest):
             manifest = manifest.with_shard(number, None)
     return manifest
@@ -141,9 +157,9 @@ def _whole_so_far(folder: Path, manifest: Manifest) -> Manifest:
 class _Clock:
     """Time left, from the pace of this run."""
 
-    def __init__(self, manifest: Manifest, told: OnProgress | None) -> None:
-        missing = sum(len(manifest.rows(number)) for number in manifest.missing)
-        self._total, self._done = manifest.passages, manifest.passages - missing
+    def __init__(self, manifest: Manifest, wanted: range, told: OnProgress | None) -> None:
+        self._total = sum(len(manifest.rows(number)) for number in wanted)
+        self._done = sum(len(manifest.rows(number)) for number in wanted if manifest.shards[number] is not None)
         self._first, self._started, self._told = self._done, perf_counter(), told
         self.inside(0)
 

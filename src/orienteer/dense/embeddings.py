@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from orienteer.dense.errors import EmbeddingsCorruptError, EmbeddingsMismatchError, EmbeddingsMissingError
+from orienteer.dense.ranges import Ranges, joined
 from orienteer.engine.index import Index
 
 FORMAT, VERSION = "orienteer-embeddings", 1
@@ -49,8 +50,14 @@ class Manifest:
         return cls(passages_fingerprint(index), encoder, width, index.size, shard, (None,) * count)
 
     @property
-    def missing(self) -> list[int]:
-        return [number for number, digest in enumerate(self.shards) if digest is None]
+    def covered(self) -> Ranges:
+        """The passages of the shards made so far."""
+        made = (self.rows(number) for number, digest in enumerate(self.shards) if digest is not None)
+        return joined((rows.start, rows.stop) for rows in made)
+
+    def holding(self, passages: range) -> range:
+        """The shards that hold these passages."""
+        return range(passages.start // self.shard, -(-passages.stop // self.shard))
 
     def rows(self, number: int) -> range:
         """The passages of a shard, by their numbers in the index."""
@@ -61,23 +68,23 @@ class Manifest:
 
 
 class Embeddings:
-    """All vectors of an index, memory-mapped; `shards` are runs of rows in the order of the passages."""
+    """The vectors of an index, memory-mapped; `shards` is {number: rows} in the order of the passages."""
 
-    def __init__(self, manifest: Manifest, shards: Sequence[Rows]) -> None:
+    def __init__(self, manifest: Manifest, shards: Mapping[int, Rows]) -> None:
         self.manifest, self.shards = manifest, shards
 
     @classmethod
-    def open(cls, folder: str | Path) -> Embeddings:
-        """Sizes and headers are checked; `orienteer embed` reads every byte."""
+    def open(cls, folder: str | Path, *, partial: bool = False) -> Embeddings:
+        """Sizes and headers are checked; `orienteer embed` reads every byte. With `partial`, the shards made so far."""
         folder = Path(folder)
         manifest = read_manifest(folder)
-        if missing := manifest.missing:
-            done = len(manifest.shards) - len(missing)
+        made = [number for number, digest in enumerate(manifest.shards) if digest is not None]
+        if len(made) < len(manifest.shards) and not (partial and made):
             raise EmbeddingsMissingError(
-                f"{folder} holds {done} of {len(manifest.shards)} shards; run the same `orienteer embed` again to "
-                "make the rest"
+                f"{folder} holds {len(made)} of {len(manifest.shards)} shards; run the same `orienteer embed` again to "
+                "make the rest, or write a run of what is there with `orienteer dense-run --partial`"
             )
-        return cls(manifest, [_map(shard_file(folder, n), manifest, n) for n in range(len(manifest.shards))])
+        return cls(manifest, {number: _map(shard_file(folder, number), manifest, number) for number in made})
 
     def check(self, index: Index, encoder: str) -> None:
         """Raise where these are not the vectors of this index by this encoder."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from orienteer.dense.embeddings import Embeddings
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.search import nearest
 from orienteer.engine.index import Index
 from orienteer.engine.protocol import Hit
-
-DECIMALS = 6  # of a score: what a run file holds, so that a run replays to the bit
 
 
 class Retriever(Protocol):
@@ -34,10 +35,18 @@ class EmbeddingRetriever:
         embeddings.check(index, encoder.fingerprint)
         self._index, self._embeddings, self._encoder = index, embeddings, encoder
         self.fingerprint = encoder.fingerprint
+        self.manifest = embeddings.manifest
 
     def search_many(self, questions: Sequence[str], k: int) -> list[list[Hit]]:
-        found = nearest(self._embeddings, self._encoder.encode(questions), k)
+        return self.search_vectors(self.vectors(questions), k)
+
+    def vectors(self, questions: Sequence[str]) -> NDArray[np.float32]:
+        """[questions, width]"""
+        return self._encoder.encode(questions)
+
+    def search_vectors(self, vectors: NDArray[np.float32], k: int) -> list[list[Hit]]:
+        """`search_many` for vectors of questions."""
         return [
-            [Hit(self._index.id(n), round(s, DECIMALS)) for n, s in zip(numbers.tolist(), scores.tolist(), strict=True)]
-            for numbers, scores in found
+            [Hit(self._index.id(n), score) for n, score in zip(numbers.tolist(), scores.tolist(), strict=True)]
+            for numbers, scores in nearest(self._embeddings, vectors, k)
         ]

@@ -1,10 +1,10 @@
 """Stored runs: the top passages of known questions, which stand in for embeddings where there are none.
 
     DIR/NAME.trec[.xz|.gz|.zst]     TREC's format: question Q0 passage rank score tag
-    DIR/NAME.json                   of which passages, by which encoder, how deep, and the text of each question
+    DIR/NAME.json                   of which passages, by which encoder, how deep, and a checksum of each question
 
 A session asks with a question's words, a TREC file knows its id: the second file joins them. An id with white space in
-it is written percent-encoded.
+it is written percent-encoded. A score has the digits that give its float32 back to the bit.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+
+import numpy as np
 
 from orienteer.data.compression import SUFFIXES, compressed, plain_name, read_blocks
 from orienteer.data.passage import Question
@@ -28,43 +30,61 @@ from orienteer.dense.errors import (
     EmbeddingsMissingError,
     NotInRunError,
 )
-from orienteer.dense.retriever import DECIMALS, Retriever
+from orienteer.dense.ranges import Ranges, as_options, count, gaps
+from orienteer.dense.retriever import EmbeddingRetriever
+from orienteer.dense.search import on_grid
 from orienteer.engine.protocol import Hit
 from orienteer.query.refinement import clean
 
 FORMAT, VERSION = "orienteer-run", 1
 DEPTH = 100
 TREC = ".trec"
+_TAG = "dense"
+_DIGITS = 9  # decide a float32
 
 
 @dataclass(frozen=True, slots=True)
 class RunNotes:
-    """What the TREC file does not say; `questions` is {id: text}, `blake2b` of the lines uncompressed."""
+    """What the TREC file does not say.
+
+    `covers` are the ranges searched of the index's `passages`; `question_vectors` checksums of what was asked, several
+    in a run joined of parts that do not agree; `questions` is {id: checksum of its text}; `blake2b` is of the lines
+    uncompressed.
+    """
 
     passages_fingerprint: str
     encoder: str
     depth: int
+    passages: int
+    covers: Ranges
+    question_vectors: tuple[str, ...]
     questions: Mapping[str, str]
-    blake2b: str
+    blake2b: str = ""
 
 
-def write_run(
-    file: Path, retriever: Retriever, passages_fingerprint: str, questions: Iterable[Question], depth: int = DEPTH,
-    tag: str = "dense",
-) -> RunNotes:  # fmt: skip
+def write_run(file: Path, retriever: EmbeddingRetriever, questions: Iterable[Question], depth: int = DEPTH) -> RunNotes:
     """The top `depth` of every question as `file`, NAME.trec or compressed, and NAME.json beside it."""
-    if not plain_name(file).endswith(TREC):
-        raise DenseError(f"{file}: a run file's name ends in {TREC}, or in {TREC}.xz, {TREC}.gz, {TREC}.zst")
+    check_name(file)
     asked = {each.id: clean(each.question) for each in questions}
-    texts = list(asked.values())
-    found = retriever.search_many([text for text in texts if text], depth)
-    lists = iter(found)
+    vectors = retriever.vectors([text for text in asked.values() if text])
+    found = iter(retriever.search_vectors(vectors, depth))
+    made = retriever.manifest
+    notes = RunNotes(
+        made.passages_fingerprint, made.encoder, depth, made.passages, made.covered,
+        (_digest(on_grid(vectors).astype("<i2").tobytes()),),
+        {id: _digest(text.encode()) for id, text in asked.items()},
+    )  # fmt: skip
+    return store_run(file, notes, {id: next(found) if text else [] for id, text in asked.items()})
+
+
+def store_run(file: Path, notes: RunNotes, lists: Mapping[str, Sequence[Hit]]) -> RunNotes:
+    """Hits by question's id as a run, with these notes and the checksum of its lines."""
     lines = "".join(
-        f"{_token(id)} Q0 {_token(hit.id)} {rank} {hit.score:.{DECIMALS}f} {tag}\n"
-        for id, text in asked.items()
-        for rank, hit in enumerate(next(lists) if text else [], 1)
+        f"{_token(id)} Q0 {_token(hit.id)} {rank} {hit.score:.{_DIGITS}g} {_TAG}\n"
+        for id, hits in lists.items()
+        for rank, hit in enumerate(hits, 1)
     ).encode()
-    notes = RunNotes(passages_fingerprint, retriever.fingerprint, depth, asked, _digest(lines))
+    notes = replace(notes, blake2b=_digest(lines))
 
     def write_lines(opened: Any) -> None:
         with compressed(opened, file) as out:
@@ -75,10 +95,15 @@ def write_run(
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, write_lines)
         # Last: a run without its notes is no run yet.
-        write_whole(_notes_file(file), lambda opened: opened.write(text.encode()))
+        write_whole(notes_file(file), lambda opened: opened.write(text.encode()))
     except OSError as error:
         raise DenseError(f"{file}: cannot be written: {error.strerror}; choose another place") from None
     return notes
+
+
+def check_name(file: Path) -> None:
+    if not plain_name(file).endswith(TREC):
+        raise DenseError(f"{file}: a run file's name ends in {TREC}, or in {TREC}.xz, {TREC}.gz, {TREC}.zst")
 
 
 class RunRetriever:
@@ -87,7 +112,7 @@ class RunRetriever:
     def __init__(self, folder: Path, passages_fingerprint: str | None = None) -> None:
         """Without a fingerprint, for an engine that has none, every run of the folder counts."""
         self._folder = folder
-        runs = {file: notes for file in runs_in(folder) if (notes := _read_notes(file)) is not None}
+        runs = {file: notes for file in runs_in(folder) if (notes := read_notes(file)) is not None}
         if not runs:
             raise EmbeddingsMissingError(f"no runs in {folder}; write some with `orienteer dense-run`")
         fitting = {
@@ -100,6 +125,8 @@ class RunRetriever:
                 f"the runs in {folder} are of other passages than the index holds; write its own with "
                 "`orienteer embed` and `orienteer dense-run`"
             )
+        for file, notes in fitting.items():
+            _check_whole(file, notes)
         encoders = sorted({notes.encoder for notes in fitting.values()})
         if len(encoders) > 1:
             raise EmbeddingsMismatchError(
@@ -109,61 +136,72 @@ class RunRetriever:
         self._hits: dict[str, list[Hit]] = {}
         self._depths: dict[str, int] = {}
         for file, notes in fitting.items():
-            lists = _read_lines(file, notes)
-            for id, text in notes.questions.items():
-                if notes.depth > self._depths.get(text, 0):
-                    self._hits[text], self._depths[text] = lists.get(id, []), notes.depth
+            lists = read_lists(file, notes)
+            for id, asked in notes.questions.items():
+                if notes.depth > self._depths.get(asked, 0):
+                    self._hits[asked], self._depths[asked] = lists.get(id, []), notes.depth
 
     def search_many(self, questions: Sequence[str], k: int) -> list[list[Hit]]:
         return [self._search(clean(question), k) for question in questions]
 
     def _search(self, question: str, k: int) -> list[Hit]:
-        if question not in self._hits:
+        asked = _digest(question.encode())
+        if asked not in self._hits:
             raise NotInRunError(
                 f"the runs in {self._folder} do not have the question {question[:80]!r}; make embeddings with "
                 "`orienteer embed` to ask any question, or write a run of yours with `orienteer dense-run`"
             )
-        if k > self._depths[question]:
+        if k > self._depths[asked]:
             raise NotInRunError(
-                f"the runs in {self._folder} hold {self._depths[question]} passages a question, {k} are wanted; "
+                f"the runs in {self._folder} hold {self._depths[asked]} passages a question, {k} are wanted; "
                 "ask for fewer, or make embeddings with `orienteer embed`"
             )
-        return self._hits[question][:k]
+        return self._hits[asked][:k]
+
+
+def _check_whole(file: Path, notes: RunNotes) -> None:
+    if missing := gaps(notes.covers, notes.passages):
+        raise EmbeddingsMissingError(
+            f"{file} covers {count(notes.covers):,} of {notes.passages:,} passages; make the others with "
+            f"`orienteer embed` {as_options(missing)}, write a run of them with `orienteer dense-run --partial`, and "
+            "join both with `orienteer dense-join`; keep runs of parts in a folder of their own"
+        )
 
 
 def runs_in(folder: Path) -> list[Path]:
     """The run files of a folder that have notes beside them, by name."""
     found = (folder.glob(f"*{TREC}{suffix}") for suffix in ("", *SUFFIXES))
-    return sorted(file for files in found for file in files if _notes_file(file).is_file())
+    return sorted(file for files in found for file in files if notes_file(file).is_file())
 
 
-def _notes_file(file: Path) -> Path:
+def notes_file(file: Path) -> Path:
     return file.with_name(plain_name(file).removesuffix(TREC) + ".json")
 
 
-def _read_notes(file: Path) -> RunNotes | None:
+def read_notes(file: Path) -> RunNotes | None:
     """None where the file beside the run is not about runs."""
-    notes = _notes_file(file)
+    notes = notes_file(file)
     try:
         raw = json.loads(notes.read_bytes())
         if not isinstance(raw, dict) or raw.pop("format", None) != FORMAT:
             return None
         if (version := raw.pop("version")) != VERSION:
             raise EmbeddingsCorruptError(f"{notes} has version {version!r}, expected {VERSION}; write the run again")
-        return RunNotes(**raw)
+        raw["covers"] = tuple((int(first), int(end)) for first, end in raw["covers"])
+        return RunNotes(**{**raw, "question_vectors": tuple(raw["question_vectors"])})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbeddingsCorruptError(f"{notes} is damaged: {error}; write the run again") from None
 
 
-def _read_lines(file: Path, notes: RunNotes) -> Mapping[str, list[Hit]]:
+def read_lists(file: Path, notes: RunNotes) -> Mapping[str, list[Hit]]:
     """{question's id: hits}, in the file's order."""
     data = b"".join(read_blocks(file))
     if _digest(data) != notes.blake2b:
-        raise EmbeddingsCorruptError(f"{file} is not the run that {_notes_file(file).name} tells of; write it again")
+        raise EmbeddingsCorruptError(f"{file} is not the run that {notes_file(file).name} tells of; write it again")
     lists: defaultdict[str, list[Hit]] = defaultdict(list)
     for line in data.decode().splitlines():
         question, _, passage, _, score, _ = line.split(" ")
-        lists[unquote(question)].append(Hit(unquote(passage), float(score)))
+        lists[unquote(question)].append(Hit(unquote(passage), float(np.float32(score))))
     return lists
 
 

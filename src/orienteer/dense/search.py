@@ -22,8 +22,14 @@ def nearest(
     """For each question [questions, width] the numbers of its k best passages, and their scores, best first."""
     found: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
     for start in range(0, len(questions), _TOGETHER):
-        found += _walk(embeddings, np.rint(questions[start : start + _TOGETHER] * np.float32(_GRID)), k)
+        found += _walk(embeddings, on_grid(questions[start : start + _TOGETHER]), k)
     return found
+
+
+def on_grid(questions: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Questions' vectors in whole 4096ths: all that a search sees of them."""
+    whole: NDArray[np.float32] = np.rint(questions * np.float32(_GRID))
+    return whole
 
 
 def _walk(
@@ -31,10 +37,10 @@ def _walk(
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in questions]
     bar = np.full((len(questions), 1), -np.inf, np.float32)  # what a passage has to beat
-    size = max((len(rows) for rows in embeddings.shards), default=0)
+    size = max((len(rows) for rows in embeddings.shards.values()), default=0)
     buffer = np.empty((size, embeddings.manifest.width), np.float32)
-    first = 0
-    for rows in embeddings.shards if k > 0 else ():
+    for number, rows in embeddings.shards.items() if k > 0 else ():
+        first = embeddings.manifest.rows(number).start
         block = buffer[: len(rows)]
         np.copyto(block, rows["vector"])
         scores = questions @ block.T  # [questions, rows], whole numbers
@@ -44,7 +50,6 @@ def _walk(
             best[q] = _better(best[q], first, scores[q], np.flatnonzero(above[q]), k)
             if len(best[q][1]) == k:
                 bar[q] = best[q][1][-1]
-        first += len(rows)
     return best
 
 
