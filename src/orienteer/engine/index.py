@@ -18,6 +18,7 @@ from orienteer.errors import IndexCorruptError
 FIELD_COUNT = 2
 FIELD_NUMBER = {"contents": 0, "title": 1}
 NO_TERM = -1
+_REMEMBERED = 1 << 16  # ids
 
 ARRAYS = (
     "best_codes", "codes", "documents", "id_ends", "id_slots", "ids", "long_lists", "norms", "offsets", "pairs",
@@ -48,6 +49,7 @@ class Index:
         self.size = manifest.counts["passages"]
         self.terms = manifest.counts["terms"]
         self._idf: dict[tuple[int, int], np.float32] = {}
+        self._ids: dict[int, str] = {}
 
     @classmethod
     def open(cls, path: Path | str) -> Index:
@@ -118,8 +120,13 @@ class Index:
         return None
 
     def id(self, number: int) -> str:
+        if (known := self._ids.get(number)) is not None:
+            return known
+        if len(self._ids) > _REMEMBERED:
+            self._ids = {}  # another thread may still look into the old one
         ends = self.array("id_ends")
-        return self.array("ids")[ends[number] : ends[number + 1]].tobytes().decode()
+        found = self._ids[number] = self.array("ids")[ends[number] : ends[number + 1]].tobytes().decode()
+        return found
 
     def passage(self, number: int) -> Passage:
         ends, text = self.array("text_ends"), self.array("text")

@@ -17,7 +17,7 @@ from tiny_pointer import save_pointer, weigher_tensors
 from orienteer.agents.check import check_agent
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.config import Config
-from orienteer.agents.muzero.foresight import NOTHING
+from orienteer.agents.muzero.foresight import IDLE
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, query_grammar
 from orienteer.agents.muzero.planning import plan_turns
 from orienteer.agents.muzero.search import SearchSettings, search
@@ -95,7 +95,7 @@ def test_planning_finds_the_refinement_that_promises_most() -> None:
     scene = random_scene(mind, 1)
     words = scene.tries.trie.word
     wanted, slot = int(words[words >= 0][3]), SLOT_OF[Operator("+"), "contents"]
-    promised = np.full((len(words), len(SLOTS)), NOTHING, np.float32)
+    promised = np.full((len(words), len(SLOTS)), IDLE, np.float32)
     promised[words == wanted, slot] = 5.0
     [plan] = plan_turns(mind, [scene._replace(promised=promised)], SearchSettings(simulations=600, children=60))
     assert plan.action(TERMS) == Refinement("+", "contents", TERMS[wanted].text)

@@ -24,7 +24,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
 from orienteer.session import Lexicon, Observation
 
-NOTHING = -1.0  # what a refinement promises that finds nothing new
+IDLE = -0.01  # a refinement that finds nothing new costs a step and no reading
 
 
 class Foresight:
@@ -38,10 +38,11 @@ class Foresight:
         self._allowed = grammar_slots(grammar)
 
     def __call__(self, observation: Observation, look: Look, sight: Sight) -> Floats | None:
-        """[terms, slots]; `NOTHING` where there is no such refinement. None where the engine cannot answer them."""
+        """[terms, slots], `IDLE` where nothing new is found; None where the engine cannot answer them."""
         found = choices(Scores(sight.slots, sight.stop, 0.0), open_slots(look.terms) & self._allowed, look.terms)
         if not len(found) or (seen := self._looker(observation, found)) is None:
             return None
-        promised: NDArray[np.float32] = np.full(sight.slots.size, NOTHING, np.float32)
-        promised[found.places] = np.maximum(worth(seen, self._weigher, self._decoding), NOTHING)
+        promised: NDArray[np.float32] = np.full(sight.slots.size, IDLE, np.float32)
+        worths = worth(seen, self._weigher, self._decoding)
+        promised[found.places] = np.where(np.isneginf(worths), IDLE, worths)
         return promised.reshape(sight.slots.shape)

@@ -56,6 +56,11 @@ class Choices:
         term, slot = divmod(int(self.places[rank]), len(SLOTS))
         return _applied(slot, self.terms[term].text)
 
+    def refinements(self) -> list[Refinement]:
+        """All of them, likeliest first."""
+        terms, slots = np.divmod(self.places, len(SLOTS))
+        return [_applied(slot, self.terms[t].text) for t, slot in zip(terms.tolist(), slots.tolist(), strict=True)]
+
 
 @lru_cache(1 << 16)  # a session's terms stay, and checking what a refinement may say takes time
 def _applied(slot: int, term: str) -> Refinement:

@@ -63,7 +63,7 @@ class Looker:
 
     def __call__(self, observation: Observation, choices: Choices) -> Sight | None:
         """Of all refinements that may be chosen; None where the engine cannot answer them."""
-        tried = [choices.refinement(rank) for rank in range(len(choices))]
+        tried = choices.refinements()
         try:
             lists = self._engine.refine(Query(observation.question, observation.refinements), tried, K)
         except QueryError:

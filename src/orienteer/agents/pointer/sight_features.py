@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -39,7 +39,6 @@ FEATURES = (*OF_WORDS, *OF_FINDING, *OF_MOMENT)
 _DEEP = 200  # ranks for the question itself that are known
 _IDF, _LENGTH, _USUAL, _STEPS, _READ = 12.0, 150.0, 100.0, 10, 50.0  # scales that bring values to about 1
 _WHEN, _COUNTED = ("when", "what year", "what date"), ("how many", "how much", "how long", "how old", "how far")
-_REMEMBERED = 1 << 15
 _TOGETHER = 256  # questions in lock-step, some 300 kB each
 
 
@@ -57,6 +56,7 @@ class Asked:
     years: bool
     figures: bool
     who: bool
+    of_titles: dict[str, float] = field(default_factory=dict)  # their shares of the question, as far as met
 
 
 class PassageFeatures:
@@ -65,7 +65,6 @@ class PassageFeatures:
     def __init__(self, engine: Engine, lexicon: Lexicon, words: Words, vectors: Floats) -> None:
         self._engine, self._lexicon, self._words, self._vectors = engine, lexicon, words, vectors
         self._asked = lru_cache(_TOGETHER)(self._ask)
-        self._title = lru_cache(_REMEMBERED)(lambda title: frozenset(lexicon.terms(title)))
 
     def __call__(
         self,
@@ -131,7 +130,7 @@ class PassageFeatures:
         own, lengths = counts[:, :size], np.diff(ends, prepend=0).astype(np.float32)
         titles = {each.title: each.score for each in reversed(best)}  # of equal titles, the best counts
         of_title = np.array([titles.get(passage.title, -1.0) for passage in passages], np.float32)
-        in_title = [sum(asked.by_term.get(term, 0.0) for term in self._title(p.title)) for p in passages]
+        in_title = [self._of_title(asked, passage.title) for passage in passages]
         columns = [
             (own > 0) @ asked.share, own / (own + 1) @ asked.share,
             own / (own + 0.9 * (0.6 + 0.4 * lengths[:, None] / _USUAL)) @ asked.share, in_title,
@@ -145,6 +144,12 @@ class PassageFeatures:
             (1 + np.log1p(figures.sum(1))) * asked.figures, np.full(len(passages), asked.who),
         ]  # fmt: skip
         return np.stack(columns, 1).astype(np.float32)
+
+    def _of_title(self, asked: Asked, title: str) -> float:
+        if (share := asked.of_titles.get(title)) is None:
+            terms = dict.fromkeys(self._lexicon.terms(title))
+            share = asked.of_titles[title] = sum(asked.by_term.get(term, 0.0) for term in terms)
+        return share
 
     def _of_finding(
         self,

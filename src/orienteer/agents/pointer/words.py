@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ class Words:
 
     def __init__(self, engine: Engine, pieces: Mapping[str, int]) -> None:
         self._terms, self._pieces = passage_terms(engine), pieces
-        self._streams = lru_cache(_REMEMBERED)(self._terms.stream)
+        self._streams: dict[str, NDArray[np.int64]] = {}  # by passage
         self.idf = np.zeros(0, np.float32)
         self.piece = np.zeros(0, np.int32)  # row of the word table; -1: no such word
         self.kind = np.zeros(0, np.int8)  # YEAR, NUMBER or 0
@@ -34,7 +33,10 @@ class Words:
 
     def streams(self, passages: Sequence[Passage]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The passages' terms end to end, and where each ends."""
-        rows = [self._streams(passage) for passage in passages]
+        if len(self._streams) > _REMEMBERED:
+            self._streams = {}  # another thread may still look into the old one
+        known = self._streams
+        rows = [known[p.id] if p.id in known else known.setdefault(p.id, self._terms.stream(p)) for p in passages]
         flat = np.concatenate([np.empty(0, np.int64), *rows])
         self.learn(flat)
         return flat, np.cumsum([len(row) for row in rows], dtype=np.int64)
