@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from orienteer.agents.muzero.train import Judge, Progress
     from orienteer.agents.muzero.turns import Episode
 
+LOOK = 100.0
 _SHOWN = 100  # sessions between two lines of progress
 
 
@@ -56,6 +57,14 @@ def train_muzero(
     updates: Annotated[int | None, typer.Option(help="of the weights a chunk", min=0)] = None,
     learning_rate: Annotated[float | None, typer.Option()] = None,
     steps: Annotated[int | None, typer.Option(help="of a session at most", min=1)] = None,
+    look: Annotated[
+        float | None,
+        typer.Option(
+            help="times what a refinement promises, the policy starts from; 0: it does not look before it "
+            "leaps; none: 100 where --base has learned to look",
+            min=0.0,
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="actors; 1: in this process; 0: one a processor; none: the preset's", min=0)
     ] = None,
@@ -75,14 +84,17 @@ def train_muzero(
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.agents.muzero.actors import Actor, MakeActor
+    from orienteer.agents.muzero.base import load_base
     from orienteer.agents.muzero.config import preset as preset_of
     from orienteer.agents.muzero.folder import LARGEST, SHIPPED
     from orienteer.agents.muzero.model import MuZeroModel
 
     torch.manual_seed(seed)
+    if look is None and preset == "small" and load_base(base).looks:
+        look = LOOK
     config = preset_of(preset).with_options(
-        simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, learning_rate=learning_rate,
-        steps=steps,
+        look=look, simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, steps=steps,
+        learning_rate=learning_rate,
     )  # fmt: skip
     workers, learning, playing = _shares(config.training, workers, ray, threads)
     torch.set_num_threads(learning)

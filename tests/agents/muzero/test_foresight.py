@@ -10,20 +10,23 @@ import pytest
 from lexical_reader import LexicalReader
 from little_vocabulary import TERMS
 from small_world import HARD_QUESTIONS, QUESTIONS
+from test_episodes import mind_of
 from tiny_mind import random_scene, tiny_mind
-from tiny_muzero import CONFIG, save_muzero
+from tiny_muzero import CONFIG, save_muzero, tiny_base
 from tiny_pointer import save_pointer, weigher_tensors
 
 from orienteer.agents.check import check_agent
+from orienteer.agents.muzero.actors import World
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.foresight import IDLE
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, query_grammar
 from orienteer.agents.muzero.planning import plan_turns
+from orienteer.agents.muzero.playing import play_episodes, rethink
 from orienteer.agents.muzero.search import SearchSettings, search
 from orienteer.agents.muzero.world import SLOT_TABLE, LearnedWorld
 from orienteer.agents.pointer.runtime import PointerAgent
-from orienteer.agents.pointer.slots import SLOT_OF, SLOTS
+from orienteer.agents.pointer.slots import SLOT_OF, SLOTS, grammar_bits
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.query import G4, Operator, Refinement
 from orienteer.session import UNDO, Environment, Settings, run_sessions
@@ -61,6 +64,28 @@ def test_it_goes_back_where_nothing_promises_enough(embedded: EmbeddedEngine, tm
     environment = Environment(embedded, LexicalReader(), Settings(steps=4))
     for session in run_sessions(environment, agent, QUESTIONS).sessions:
         assert [step.action == UNDO for step in session.steps[1:]] == [False, True, False, True]
+
+
+def test_episodes_are_played_and_thought_over_with_what_was_promised(embedded: EmbeddedEngine) -> None:
+    config = replace(CONFIG, sizes=replace(CONFIG.sizes, look=30.0))
+    base = tiny_base()
+    base = replace(base, tensors={**base.tensors, **weigher_tensors()})
+    answered = [question for question in QUESTIONS if question.answers]
+    world = World.of(embedded, LexicalReader(), answered, base, config)
+    episodes = play_episodes(world.environment(0), world.senses, mind_of(world), list(enumerate(answered)), seed=3)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert turns
+    environment = world.environment(0)
+    seen = environment.observe(environment.open(answered))
+    for episode, (look, sight), observation in zip(episodes, world.senses.see(seen), seen, strict=True):
+        plain = world.eyes.see([look], grammar_bits(G4))[0]
+        assert world.senses.foresight is not None
+        promised = world.senses.foresight(observation, look, plain)
+        assert promised is not None
+        np.testing.assert_allclose(sight.slots, 30 * promised, rtol=1e-6)
+        np.testing.assert_allclose(episode.turns[0].slots, sight.slots, rtol=1e-3, atol=1e-3)
+    again = rethink(turns, mind_of(world, seed=1), config, seed=0)
+    assert all((old.actions == new.actions).all() for old, new in zip(turns, again, strict=True))
 
 
 @pytest.mark.parametrize("shape", ["short", "paper"])
