@@ -17,6 +17,7 @@ from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.journal import Journal, Writing, played_with, write_journal
 from orienteer.evaluation.progress import Clock
+from orienteer.evaluation.recorded import Memory, remembering
 from orienteer.rocchio.work import World
 from orienteer.session import Environment, Seconds, Settings, play, record, to_line
 from orienteer.session.record import PlayedWith
@@ -99,6 +100,7 @@ class Game:
     chunk: int
     settings: Settings
     crew: Crew | None
+    played: Memory = lambda entry: None  # what an agent has played before, if anything
 
     def results(self, parts: Sequence[Part]) -> Iterator[Played]:
         """What each part gave, in their order."""
@@ -106,7 +108,8 @@ class Game:
             work = PlayThere(self.crew.world, self.settings)
             return in_order(run_chunks(work, parts, workers=self.crew.workers, ray=self.crew.ray))
         by_name = {player.name: player for player in self.players}
-        return (_play(by_name[part.agent].entry, by_name[part.agent].environment, part.questions) for part in parts)
+        entries = {name: remembering(by_name[name].entry, self.played) for name in {part.agent for part in parts}}
+        return (_play(entries[part.agent], by_name[part.agent].environment, part.questions) for part in parts)
 
 
 def play_all(game: Game, clock: Clock) -> None:

@@ -50,7 +50,7 @@ from orienteer.evaluation.statistics import Statistics, statistics
 from orienteer.evaluation.summary import Summary
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
-from orienteer.session import Environment, Settings, from_line
+from orienteer.session import Environment, Record, Settings, from_line
 from orienteer.session.record import fingerprint
 
 CHUNK = 32  # questions a kill can cost at most, for each agent; also the sessions in lock-step
@@ -111,7 +111,7 @@ def evaluate(
     if figures or points is not None:
         check_matplotlib()
     players = [Player(entry, work.environment(entry), work.journals[entry.name]) for entry in work.played]
-    game = Game(players, work.questions, chunk, work.settings, crew)
+    game = Game(players, work.questions, chunk, work.settings, crew, work.records)
     clock = Clock(work.entries, len(work.questions), progress)
     for agent in work.taken:
         clock.tell(agent, len(work.questions), 0.0)
@@ -153,6 +153,13 @@ class _Work:
 
     def environment(self, entry: Entry) -> Environment:
         return entry.environment(self.engine, self.reader)
+
+    def records(self, entry: Entry) -> Iterator[Record] | None:
+        """What an agent of this evaluation has played to the end."""
+        own = next((each for each in self.entries if (each.name, each.settings) == (entry.name, entry.settings)), None)
+        if own is None or not self.journals[own.name].file.exists():
+            return None
+        return read_journal(self.journals[own.name], played_with(own, self.environment(own)), self.questions)
 
     def summary_file(self, entry: Entry) -> Path:
         return self.out / "summaries" / f"{self.journals[entry.name].name}.json"
