@@ -94,6 +94,7 @@ def train_t5(
     from orienteer.agents.pointer.labels import grammars_of
     from orienteer.agents.t5.agent import T5Agent
     from orienteer.agents.t5.examples import gather
+    from orienteer.agents.t5.rendering import phrases
     from orienteer.session import Environment, Settings
 
     grammars = grammars_of(grammar)
@@ -110,7 +111,7 @@ def train_t5(
         judge = Judge(environment, judged, lambda files: T5Agent(files, environment.engine, played, threads=threads))
     config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, freeze_encoder, temperature)
     start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
-    run.train(pairs, start, config, stream, decoder_layers, judge)
+    run.train(pairs, start, config, stream, decoder_layers, phrases(), judge)
     out.print(f"{out_dir / 'int8'}: play it as t5={out_dir / 'int8'}")
 
 
@@ -168,7 +169,7 @@ def train_answerer(
         judge = Judge(played_sessions(*world.open(), dev_agent, questions_of([dev])[:dev_limit]), threads)
     config, stream = run.configs("answerer", layout, judge_minutes, patience, freeze_words, freeze_encoder, 0.0)
     start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
-    run.train(pairs, start, config, stream, decoder_layers, judge)
+    run.train(pairs, start, config, stream, decoder_layers, [], judge)
     out.print(f"{out_dir / 'int8'}: evaluate with --answerer {out_dir / 'int8'}")
 
 
@@ -252,15 +253,16 @@ class _Run:
 
     def train(
         self, pairs: list[Pair], base: str, config: TrainConfig, how: StreamConfig, decoder_layers: int,
-        judge: Judgement | None,
+        phrases: list[str], judge: Judgement | None,
     ) -> None:  # fmt: skip
+        """`phrases`: what a new decoder may write beside words of its source."""
         from orienteer.agents.seq2seq.codec import Codec
         from orienteer.agents.seq2seq.folder import to_int8
         from orienteer.agents.seq2seq.model import load
         from orienteer.agents.seq2seq.stream import batches, hold_out, rows_of
         from orienteer.agents.seq2seq.train import train
 
-        model, tokenizer = load(base, self.preset.dropout, decoder_layers=decoder_layers)
+        model, tokenizer = load(base, self.preset.dropout, decoder_layers=decoder_layers, phrases=phrases)
         codec = Codec(tokenizer, model.shape)
         learned, held = hold_out(pairs)
         train(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_files, tiny_shape
+from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_files, tiny_shape, tiny_tensors
 
 from orienteer.agents.seq2seq.beam import write
 from orienteer.agents.seq2seq.codec import Codec
@@ -29,7 +30,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
 
 @pytest.fixture(scope="module")
 def memory(decoder: Decoder) -> Memory:
-    return decoder.remember(np.random.default_rng(0).normal(size=(9, decoder.shape.width)).astype(np.float32))
+    return decoder.remember(np.random.default_rng(0).normal(size=(9, decoder.shape.width)).astype(np.float32), range(9))
 
 
 def log_probability(decoder: Decoder, memory: Memory, tokens: tuple[int, ...]) -> float:
@@ -37,7 +38,7 @@ def log_probability(decoder: Decoder, memory: Memory, tokens: tuple[int, ...]) -
     so_far = Hypotheses(decoder.shape, decoder.most)
     total, before = 0.0, decoder.shape.start
     for token in tokens:
-        total += float(decoder.log_probabilities(decoder.step(memory, so_far, np.array([before])))[0, token])
+        total += float(decoder.log_probabilities(memory, decoder.step(memory, so_far, np.array([before])))[0, token])
         before = token
     return total
 
@@ -66,15 +67,43 @@ _KEPT: list[tuple[Decoder, Memory]] = []
 
 
 def _cached() -> tuple[Decoder, Memory]:
-    from tiny_seq2seq import tiny_tensors
-
     if not _KEPT:
         shape = tiny_shape()
         tensors = tiny_tensors(shape)
         made = Decoder(shape, tensors, 12)
         states = np.random.default_rng(0).normal(size=(9, shape.width)).astype(np.float32)
-        _KEPT.append((made, made.remember(states)))
+        _KEPT.append((made, made.remember(states, range(9))))
     return _KEPT[0]
+
+
+def copying() -> tuple[Decoder, Memory]:
+    """One that may write 4, 5 and the end, and what it has read: 7 twice, 8, 5."""
+    shape = tiny_shape(writes=(tiny_shape().end, 4, 5))
+    tensors = {**tiny_tensors(shape), "copy.weight": np.eye(shape.width, dtype=np.float32)}
+    decoder = Decoder(shape, tensors, 12)
+    states = np.random.default_rng(0).normal(size=(4, shape.width)).astype(np.float32)
+    return decoder, decoder.remember(states, [7, 8, 7, 5])
+
+
+def test_what_copies_writes_what_it_has_read_and_a_few_tokens_more() -> None:
+    decoder, memory = copying()
+    state = decoder.step(memory, Hypotheses(decoder.shape, 12), np.array([0]))
+    [found] = np.exp(decoder.log_probabilities(memory, state))
+    can = sorted({4, 5, 7, 8, decoder.shape.end})
+    assert found[can].sum() == pytest.approx(1, abs=1e-5)
+    assert np.delete(found, can).max() < 1e-12
+    words = tiny_tensors(decoder.shape)["shared.weight"]
+    ways = np.exp([*(words[[decoder.shape.end, 4, 5]] @ state[0] * 0.2), *(state[0] @ memory.states)])
+    ways /= ways.sum()
+    assert found[[4, 5, 7, 8]] == pytest.approx([ways[1], ways[2] + ways[6], ways[3] + ways[5], ways[4]], rel=1e-4)
+
+
+def test_what_copies_still_keeps_to_a_constraint_that_it_has_not_read() -> None:
+    decoder, memory = copying()
+    assert [each.name for each in write(decoder, memory, Trie([((9, 6), "unread")]), 4)] == ["unread"]
+    assert write(decoder, memory, Trie([((9, 6), "unread"), ((7, 8), "read")]), 4)[0].name == "read"
+    free = write(decoder, memory, None, 4)
+    assert all(set(each.tokens) <= {4, 5, 7, 8} for each in free)
 
 
 def test_an_empty_trie_writes_nothing(decoder: Decoder, memory: Memory) -> None:
@@ -149,7 +178,7 @@ def test_a_shape_that_the_weights_do_not_have_is_refused(tmp_path: Path) -> None
 
 
 def test_a_shape_reads_back_as_written() -> None:
-    shape = tiny_shape("bert")
-    assert Shape.from_dict(shape.as_dict()) == shape
+    shape = tiny_shape("bert", writes=(3, 5))
+    assert Shape.from_dict(json.loads(json.dumps(shape.as_dict()))) == shape
     with pytest.raises(ValueError, match="a shape with wings"):
         Shape.from_dict({**shape.as_dict(), "wings": 2})

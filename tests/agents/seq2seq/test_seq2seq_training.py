@@ -73,8 +73,10 @@ def test_the_loss_is_that_of_transformers(base: Path) -> None:
     assert found == pytest.approx(wanted, rel=1e-4)
 
 
-def test_playing_computes_what_training_computed(base: Path) -> None:
-    model, tokenizer = load(str(base))
+@pytest.mark.parametrize("phrases", [None, ["contents must contain : ' ' ."]], ids=["any token", "copies"])
+def test_playing_computes_what_training_computed(base: Path, phrases: list[str] | None) -> None:
+    model, tokenizer = load(str(base), phrases=phrases)
+    assert (model.shape.writes is not None) == (phrases is not None and model.shape.architecture == "bert")
     model.eval()
     codec = Codec(tokenizer, model.shape)
     [source] = codec.sources(["who lit the first lamp on the reef " * 3], 64)
@@ -83,10 +85,10 @@ def test_playing_computes_what_training_computed(base: Path) -> None:
     encoder = TextEncoder(model.shape, model.tensors(), codec.vocabulary, "float32", 1)
     tensors = model.tensors()
     decoder = Decoder(model.shape, tensors, 32)
-    memory, so_far = decoder.remember(encoder(source)), Hypotheses(model.shape, 32)
+    memory, so_far = decoder.remember(encoder(source), source), Hypotheses(model.shape, 32)
     total = 0.0
     for before, token in zip([model.shape.start, *target], target, strict=False):
-        total -= float(decoder.log_probabilities(decoder.step(memory, so_far, np.array([before])))[0, token])
+        total -= float(decoder.log_probabilities(memory, decoder.step(memory, so_far, np.array([before])))[0, token])
     assert total == pytest.approx(loss, rel=1e-4)
 
 
@@ -117,15 +119,19 @@ def copying(count: int) -> list[Pair]:
     return found
 
 
-def fresh(dropout: float = 0.0) -> tuple[Seq2Seq, Any, Codec]:
+def fresh(dropout: float = 0.0, copies: bool = False) -> tuple[Seq2Seq, Any, Codec]:
     torch.manual_seed(3)
     tokenizer = seq2seq_tokenizer()
     model = scratch(tokenizer, layers=1, width=32, heads=2, dropout=dropout)
+    if copies:
+        model = Seq2Seq(replace(model.shape, writes=(model.shape.end,)), dropout)
     return model, tokenizer, Codec(tokenizer, model.shape)
 
 
-def run(out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, **changes: Any) -> Seq2Seq:
-    model, tokenizer, codec = fresh(dropout)
+def run(
+    out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, copies: bool = False, **changes: Any
+) -> Seq2Seq:
+    model, tokenizer, codec = fresh(dropout, copies)
     learned, held = hold_out(pairs)
     config = TrainConfig(out, steps=steps, learning_rate=2e-2, dropout=dropout, part_tokens=64, threads=1)
     show = changes.pop("show", lambda progress: None)
@@ -136,9 +142,11 @@ def run(out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, **change
     )  # fmt: skip
 
 
-def test_it_learns_to_copy_a_word_and_its_int8_folder_writes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies", [False, True])
+def test_it_learns_to_copy_a_word_and_its_int8_folder_writes_it(tmp_path: Path, copies: bool) -> None:
     shown: list[Progress] = []
-    run(tmp_path / "out", copying(400), 220, show=shown.append, judge_steps=110, decay=0.5, part_tokens=256)
+    how = {"judge_steps": 110, "decay": 0.5, "part_tokens": 256}
+    run(tmp_path / "out", copying(400), 220, copies=copies, show=shown.append, **how)
     losses = [progress.dev["loss"] for progress in shown if progress.dev]
     assert losses[-1] < 0.2 < losses[0] + 0.2
     to_int8(tmp_path / "out", tmp_path / "int8")
@@ -178,20 +186,21 @@ def test_with_a_frozen_encoder_a_killed_training_comes_to_the_same_weights(tmp_p
 @pytest.mark.parametrize(("most_bytes", "read"), [(1 << 20, 2), (0, 6)])
 def test_a_frozen_encoder_reads_a_text_once_as_long_as_there_is_room(most_bytes: int, read: int) -> None:
     model, _, codec = fresh()
-    texts: list[list[int]] = []
+    texts: list[Any] = []
+    encoder = TextEncoder(model.shape, model.tensors(), codec.vocabulary, "float32", 1)
 
-    def encode(sources: Any) -> Any:
-        texts.extend(sources)
-        return model.encode(sources)
+    def encode(source: Any) -> Any:
+        texts.append(source)
+        return encoder(source)
 
     sources = codec.sources(["lamp keeper reef", "storm"], 24)
-    remembered = Remembered(most_bytes)
+    remembered = Remembered(encode, most_bytes)
     with torch.no_grad():
         wanted, mask = model.eval().encode(sources)
-        for _ in range(3):
-            states, own = remembered(sources, encode)
-            assert torch.equal(own, mask)
-            assert torch.allclose(states[mask.bool()], wanted[mask.bool()], atol=5e-3)
+    for _ in range(3):
+        states, own = remembered(sources)
+        assert torch.equal(own, mask)
+        assert torch.allclose(states[mask.bool()], wanted[mask.bool()], atol=5e-3)
     assert len(texts) == read
 
 
@@ -244,6 +253,19 @@ def test_targets_are_weighted_by_worth_or_the_best_is_taken() -> None:
     assert [ids for ids, _ in soft.targets] == codec.targets(["tower", "ship"], 8)
     assert weights == pytest.approx([np.e / (1 + np.e), 1 / (1 + np.e)])
     assert soft.size == pytest.approx(sum(weight * len(ids) for ids, weight in soft.targets))
+
+
+def test_a_batch_has_one_target_of_a_source_drawn_by_its_weight() -> None:
+    _, _, codec = fresh()
+    pairs = [Pair(n, b"lamp", (("tower", 1.0), ("reef", 0.95), ("ship", 0.2))) for n in range(600)]
+    soft = replace(STREAM, temperature=0.05, pool=600)
+    drawn = [row.targets for _, rows in islice(batches(pairs, codec, soft), 90) for row in rows]
+    assert {weight for [(_, weight)] in drawn} == {1.0}
+    tower, reef, ship = (sum(ids == wanted for [(ids, _)] in drawn) / len(drawn) for wanted in
+                         codec.targets(["tower", "reef", "ship"], 8))  # fmt: skip
+    assert tower == pytest.approx(np.e / (1 + np.e), abs=0.05)
+    assert reef == pytest.approx(1 / (1 + np.e), abs=0.05)
+    assert ship < 0.01
 
 
 def test_soft_targets_cost_the_weighted_sum_of_each() -> None:

@@ -56,7 +56,7 @@ def write(decoder: Decoder, memory: Memory, constraint: Constraint | None, width
     done: list[Written] = []
     while beams and so_far.size < decoder.most:
         tokens = np.array([beam.tokens[-1] if beam.tokens else decoder.shape.start for beam in beams])
-        logs = decoder.log_probabilities(decoder.step(memory, so_far, tokens))  # [B, vocabulary]
+        logs = decoder.log_probabilities(memory, decoder.step(memory, so_far, tokens))  # [B, vocabulary]
         done += _ended(beams, logs[:, decoder.shape.end], constraint)
         going: list[tuple[int, _Beam]] = []
         for number, beam in _next(beams, logs, constraint, decoder.shape.end, width):

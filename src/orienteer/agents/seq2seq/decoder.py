@@ -6,7 +6,7 @@ refinements. The decoder is small beside the encoder; its cost is mostly the pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.seq2seq.shape import Shape
+
+NEVER = -30.0  # the log-probability of a token that can not be copied; finite, so that a constraint may force it
 
 Floats = NDArray[np.float32]
 
@@ -35,10 +37,13 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the decoder looks at of one text: keys [H, D, S] and values [H, S, D] of each layer."""
+    """What the decoder looks at of one text: keys [H, D, S] and values [H, S, D] of each layer, states to copy from."""
 
     keys: tuple[Floats, ...]
     values: tuple[Floats, ...]
+    states: Floats  # [width, S]
+    written: NDArray[np.int64]  # the tokens that can be written, each once, where the decoder copies
+    columns: NDArray[np.int64]  # for each token of `Shape.writes`, then for each of the text, its place in `written`
 
 
 class Hypotheses:
@@ -70,7 +75,11 @@ class Decoder:
         self._norm = tensors["decoder.final_layer_norm.weight"]
         self._words: Floats = tensors[shape.words]
         # [width, vocabulary], so that a few states meet it row by row in memory.
-        self._head = np.ascontiguousarray(tensors.get("head.weight", self._words).T) * np.float32(shape.output_scale)
+        head = tensors.get("head.weight", self._words)
+        self._writes = None if shape.writes is None else np.array(shape.writes, np.int64)
+        head = head if self._writes is None else head[self._writes]
+        self._head = np.ascontiguousarray(head.T) * np.float32(shape.output_scale)
+        self._copy = None if self._writes is None else np.ascontiguousarray(tensors["copy.weight"].T)
         places = tensors["decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]  # [buckets, H]
         numbers = [_bucket(distance, shape.buckets, shape.max_distance) for distance in range(most)]
         self._places = np.ascontiguousarray(places[numbers].T)  # [H, distance]
@@ -90,15 +99,17 @@ class Decoder:
             maps(f"{feed}.wo"),
         )  # fmt: skip
 
-    def remember(self, states: Floats) -> Memory:
-        """states: [S, width], the encoder's."""
+    def remember(self, states: Floats, source: Sequence[int]) -> Memory:
+        """states: [S, width], the encoder's, of the tokens of a source."""
         heads, width = self.shape.heads, self.shape.head_width
         keys, values = [], []
         for layer in self._layers:
             both = (states @ layer.memory).reshape(len(states), 2, heads, width)
             keys.append(np.ascontiguousarray(both[:, 0].transpose(1, 2, 0)))
             values.append(np.ascontiguousarray(both[:, 1].transpose(1, 0, 2)))
-        return Memory(tuple(keys), tuple(values))
+        known = np.array([*(self.shape.writes or ()), *source], np.int64)
+        written, columns = np.unique(known, return_inverse=True)
+        return Memory(tuple(keys), tuple(values), np.ascontiguousarray(states.T), written, columns)
 
     def step(self, memory: Memory, so_far: Hypotheses, tokens: NDArray[np.int64]) -> Floats:
         """The states [B, width] after one more token in each beam; `so_far` grows by it."""
@@ -123,12 +134,20 @@ class Decoder:
         so_far.size += 1
         return self._normed(x, self._norm)
 
-    def log_probabilities(self, states: Floats) -> Floats:
-        """[B, vocabulary]"""
-        logits: Floats = states @ self._head
-        logits -= logits.max(1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(1, keepdims=True))
-        return logits
+    def log_probabilities(self, memory: Memory, states: Floats) -> Floats:
+        """[B, vocabulary]; where the decoder copies, `NEVER` for tokens that can not be written."""
+        if self._copy is None:
+            logits: Floats = states @ self._head
+            logits -= logits.max(1, keepdims=True)
+            logits -= np.log(np.exp(logits).sum(1, keepdims=True))
+            return logits
+        # A token's probability is the sum over the ways to it: as a word of its own, and from each of its places.
+        ways = _softmax(np.concatenate([states @ self._head, (states @ self._copy) @ memory.states], 1))
+        found = np.full((len(states), self.shape.vocabulary), NEVER, np.float32)
+        for row, own in zip(found, ways, strict=True):
+            sums = np.bincount(memory.columns, own, len(memory.written))
+            row[memory.written] = np.log(sums + np.exp(NEVER))
+        return found
 
     def _normed(self, x: Floats, weight: Floats) -> Floats:
         square = np.einsum("bi,bi->b", x, x)[:, None] / np.float32(x.shape[1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from transformers import AutoConfig, BertConfig, BertModel, T5Config, T5ForCondi
 from transformers.models.t5.modeling_t5 import T5Stack
 
 from orienteer.agents.pointer.model import PointerModel, is_pointer
+from orienteer.agents.seq2seq.codec import Codec
+from orienteer.agents.seq2seq.ct2_encoder import TextEncoder
+from orienteer.agents.seq2seq.decoder import NEVER
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, purpose_of
 from orienteer.agents.seq2seq.remembered import Remembered
 from orienteer.agents.seq2seq.shape import SMALL, Shape
@@ -27,7 +32,8 @@ from orienteer.reader.model_folder import CONFIG, Tensors, dequantise
 class Seq2Seq(nn.Module):  # type: ignore[misc]
     """Source tokens in, the log-probability of target tokens out.
 
-    Word vectors are shared by encoder, decoder and, unless there is a `head`, the output.
+    Word vectors are shared by encoder, decoder and, unless there is a `head`, the output. A decoder that copies
+    (`Shape.writes`) points at the source's tokens instead: what it may write is what it has read, and a few words more.
     """
 
     def __init__(self, shape: Shape, dropout: float = 0.0, *, has_head: bool = False) -> None:
@@ -44,6 +50,9 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
         self.decoder = _stack(config, shape.decoder_layers, is_decoder=True)
         if has_head:
             self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        if shape.writes is not None:
+            self.copy = nn.Linear(shape.width, shape.width, bias=False)
+            nn.init.normal_(self.copy.weight, std=1 / shape.width)
 
     @property
     def words(self) -> nn.Embedding:
@@ -51,7 +60,7 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
         """The summed cross-entropy of the rows' targets, each with its weight."""
-        states, mask = self.encode([row.source for row in rows])
+        read, mask = self.encode([row.source for row in rows])
         written = [(number, *target) for number, row in enumerate(rows) for target in row.targets]
         owners = torch.tensor([number for number, _, _ in written])
         targets, _ = _padded([tokens for _, tokens, _ in written], _IGNORED)
@@ -60,22 +69,35 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
         before = before.masked_fill(before == _IGNORED, self.shape.pad)
         states = self.decoder(
             inputs_embeds=self.words(before) * self.shape.input_scale,
-            encoder_hidden_states=states[owners], encoder_attention_mask=mask[owners], use_cache=False,
+            encoder_hidden_states=read[owners], encoder_attention_mask=mask[owners], use_cache=False,
         ).last_hidden_state  # fmt: skip
         kept = targets != _IGNORED  # only what counts meets the word table
         table = self.head.weight if hasattr(self, "head") else self.words.weight
-        logits = (states[kept] * self.shape.output_scale) @ table.T
-        losses = cross_entropy(logits, targets[kept], reduction="none")
+        if self.shape.writes is None:
+            logits = (states[kept] * self.shape.output_scale) @ table.T
+            losses = cross_entropy(logits, targets[kept], reduction="none")
+        else:
+            sources, _ = _padded([row.source for row in rows], _IGNORED)
+            losses = self._copying(states, table, read[owners], sources[owners], targets)[kept]
         loss: Tensor = losses @ weights.unsqueeze(1).expand_as(targets)[kept]
         return loss
+
+    def _copying(self, states: Tensor, table: Tensor, read: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
+        """The cross-entropy [N, T] of targets [N, T] where states [N, T, width] copy from what was read [N, L, width].
+
+        A token's probability is the sum over the ways to it: as a word of its own, and from each of its places.
+        """
+        own = torch.tensor(self.shape.writes)
+        words = (states * self.shape.output_scale) @ table[own].T  # [N, T, writes]
+        places = (self.copy(states) @ read.mT).masked_fill((sources == _IGNORED)[:, None], -torch.inf)  # [N, T, L]
+        ways = torch.cat([words, places], -1).log_softmax(-1)
+        leads = torch.cat([own.expand(len(sources), -1), sources], 1)[:, None] == targets[..., None]
+        return -ways.masked_fill(~leads, NEVER).logsumexp(-1)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """The encoder's states [B, L, width], and the mask [B, L] of the texts that they are of."""
         if self._remembered is not None:
-            return self._remembered(sources, self._encode)
-        return self._encode(sources)
-
-    def _encode(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+            return self._remembered(sources)
         ids, mask = _padded(sources, self.shape.pad)
         read = {"input_ids": ids} if self.shape.architecture == "bert" else {"inputs_embeds": self.shared(ids)}
         return self.encoder(**read, attention_mask=mask).last_hidden_state, mask
@@ -92,30 +114,29 @@ class Seq2Seq(nn.Module):  # type: ignore[misc]
         (self.encoder.embeddings if self.shape.architecture == "bert" else self.shared).requires_grad_(False)
 
     def freeze_encoder(self) -> None:
-        """The encoder, and the word vectors that it shares with the decoder, stay as they are: a text is read once."""
+        """The encoder, and the word vectors that it shares with the decoder, stay as they are."""
         self.encoder.requires_grad_(False)
         self.words.requires_grad_(False)
-        self._remembered = Remembered()
 
-    def train(self, mode: bool = True) -> Seq2Seq:
-        """A frozen encoder has no dropout: what it read is remembered."""
-        super().train(mode)
-        if self._remembered is not None:
-            self.encoder.eval()
-        return self
+    def read_once(self, vocabulary: list[str], threads: int = 1) -> None:
+        """From now on the encoder is the one that plays, without torch and in int8, and reads each text once."""
+        self._remembered = Remembered(TextEncoder(self.shape, self.tensors(), vocabulary, "int8", threads))
 
 
 _IGNORED = -100  # a target that is none
 
 
-def load(base: str, dropout: float = 0.0, *, decoder_layers: int = 2) -> tuple[Seq2Seq, Tokenizer]:
+def load(
+    base: str, dropout: float = 0.0, *, decoder_layers: int = 2, phrases: Sequence[str] | None = None
+) -> tuple[Seq2Seq, Tokenizer]:
     """A model to train, and its tokenizer, from any of these:
 
     small             a T5 of 4 + 4 layers, 256 wide, from scratch
     a folder of ours  that `train t5` or `train answerer` wrote
     T5, mT5           a folder or hub name; any size
     an encoder        a BERT (a folder or hub name), a reader (a folder, or `shipped`), a pointer's folder; it gets a
-                      new decoder of `decoder_layers`
+                      new decoder of `decoder_layers`; with `phrases`, one that writes what it has read and the words
+                      of these
     """
     if base == SMALL:
         tokenizer = load_tokenizer("shipped")
@@ -136,7 +157,7 @@ def load(base: str, dropout: float = 0.0, *, decoder_layers: int = 2) -> tuple[S
             return _from_t5(base, dropout), tokenizer
         if kind != "bert":
             raise TrainingError(f"{base}: a model of the kind {kind!r}; expected a T5, an mT5 or a BERT")
-    return _from_bert(base, tokenizer, dropout, decoder_layers), tokenizer
+    return _from_bert(base, tokenizer, dropout, decoder_layers, phrases), tokenizer
 
 
 def scratch(tokenizer: Tokenizer, layers: int = 4, width: int = 256, heads: int = 4, dropout: float = 0.0) -> Seq2Seq:
@@ -178,7 +199,7 @@ def _from_t5(name: str, dropout: float) -> Seq2Seq:
     return model
 
 
-def _from_bert(name: str, tokenizer: Tokenizer, dropout: float, layers: int) -> Seq2Seq:
+def _from_bert(name: str, tokenizer: Tokenizer, dropout: float, layers: int, phrases: Sequence[str] | None) -> Seq2Seq:
     encoder = (PointerModel if is_pointer(Path(name)) else ReaderModel).from_pretrained(name).encoder
     config = encoder.config
     pad, end = _berts_marks(tokenizer)
@@ -193,6 +214,9 @@ def _from_bert(name: str, tokenizer: Tokenizer, dropout: float, layers: int) -> 
         input_scale=float(1 / words.pow(2).mean().sqrt()),
         pad=pad, start=pad, end=end, bert=kept,
     )  # fmt: skip
+    if phrases is not None:
+        pieces = Codec(tokenizer, shape).targets(phrases, shape.vocabulary)
+        shape = replace(shape, writes=tuple(sorted({end, *chain.from_iterable(pieces)})))
     model = Seq2Seq(shape, dropout)
     model.encoder.load_state_dict(encoder.state_dict())
     return model

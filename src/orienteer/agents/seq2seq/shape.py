@@ -22,6 +22,7 @@ class Shape:
     output_scale   what the decoder's states are multiplied by before they meet the word vectors
     start          the token that a target begins after; `end` the one that it ends with
     bert           the configuration of a BERT encoder
+    writes         tokens that a decoder which copies may write without having read them; None: it writes any token
     """
 
     architecture: Architecture
@@ -43,6 +44,7 @@ class Shape:
     start: int = 0
     end: int = 1
     bert: Mapping[str, Any] | None = None
+    writes: tuple[int, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -52,7 +54,8 @@ class Shape:
         """Raises TypeError or ValueError where the row is no shape."""
         if unknown := set(row) - {field.name for field in fields(cls)}:
             raise ValueError(f"a shape with {', '.join(sorted(unknown))}")
-        shape = cls(**row)
+        writes = row.get("writes")
+        shape = cls(**{**row, "writes": None if writes is None else tuple(map(int, writes))})
         if shape.architecture not in ("t5", "bert"):
             raise ValueError(f"an encoder of the kind {shape.architecture!r}")
         return shape

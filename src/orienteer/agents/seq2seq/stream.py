@@ -47,8 +47,8 @@ class Place:
 class StreamConfig:
     """tokens        of the encoder in a batch, padding included
     pool          pairs sorted by length together
-    targets       of a source at most, that are learned together
-    temperature   each with the weight softmax(worth / temperature); 0: only the best
+    targets       of a source at most, the best ones
+    temperature   each is drawn with the probability softmax(worth / temperature); 0: only the best
     """
 
     max_source: int = 512
@@ -96,9 +96,15 @@ def batches(
 
 def _cut(pool: Sequence[Pair], codec: Codec, config: StreamConfig, draw: random.Random) -> list[list[Row]]:
     """A pool in batches of like length, in any order."""
-    cut = by_tokens(rows_of(pool, codec, config), config.tokens)
+    cut = by_tokens([_one_of(row, draw) for row in rows_of(pool, codec, config)], config.tokens)
     draw.shuffle(cut)
     return cut
+
+
+def _one_of(row: Row, draw: random.Random) -> Row:
+    """A row with one of its targets: over the epochs what all of them teach together, for the price of one."""
+    [drawn] = draw.choices([ids for ids, _ in row.targets], [weight for _, weight in row.targets])
+    return Row(row.source, ((drawn, 1.0),))
 
 
 def by_tokens(rows: Sequence[Row], most: int) -> list[list[Row]]:

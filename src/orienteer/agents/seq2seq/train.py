@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from orienteer.agents.pointer import checkpoint
+from orienteer.agents.seq2seq.codec import Codec
 from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, save_folder
 from orienteer.agents.seq2seq.model import Seq2Seq, from_files
 from orienteer.agents.seq2seq.stream import Place, Row, by_tokens
@@ -110,6 +111,8 @@ def train(
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.Adafactor(parameters, lr=config.learning_rate)
     kept = checkpoint.resume(config.out, model, optimiser)
+    if config.freeze_encoder:
+        model.read_once(Codec(tokenizer, model.shape).vocabulary, config.threads)
     state = _State(**{key: value for key, value in kept.items() if key != "config"})
     board, already, began = Board(config.out), state.spent, time.monotonic()
     saved = shown = judged = began

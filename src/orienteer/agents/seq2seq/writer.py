@@ -43,7 +43,7 @@ class Writer:
 
         def one(source: list[int], constraint: Constraint | None) -> list[Written]:
             states = self._encoder(source, alone=alone)
-            return write(self._decoder, self._decoder.remember(states), constraint, beam)
+            return write(self._decoder, self._decoder.remember(states, source), constraint, beam)
 
         mapped = self._workers.map if self._workers and not alone else map
         return list(mapped(one, sources, constraints))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orienteer.agents.pointer.slots import SLOTS
 from orienteer.query import Field, Grammar, Operator, Refinement
 from orienteer.query.refinement import clean
 from orienteer.session import Observation, ObservedPassage
@@ -28,6 +29,11 @@ def frame(operator: Operator, field: Field) -> Frame:
         return "Should contain: '", "'."
     head = f"{field.capitalize()} {_VERBS[operator.op]} contain: '"
     return head, f"' boost {operator.weight:g}." if operator.op == "^" else "'."
+
+
+def phrases() -> list[str]:
+    """All that the agent writes beside words of what it reads."""
+    return [STOP_SENTENCE, *("".join(frame(operator, field)) for operator, field in SLOTS)]
 
 
 def sentence(refinement: Refinement) -> str:
