@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from orienteer.commands.terminal import err, out
+from orienteer.commands.terminal import err, out, progress
 
 if TYPE_CHECKING:
     from orienteer.dense import Crew
     from orienteer.dense import Progress as Done
     from orienteer.dense.runs import RunNotes
 
-
-_SAY_EVERY = 60  # seconds
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Encoder = Annotated[
@@ -67,21 +61,25 @@ def embed(
     from orienteer.engine import open_index
 
     engine, model = open_index(index), TextEncoder.from_pretrained(encoder, threads)
-    columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("embedding", total=None, left="")
-        hear = _Listener(partial(bar.update, task), quiet=err.is_terminal)
-        size, crew = engine.index.size, _crew(index, encoder, workers, ray)
-        passages = None if first == 0 and end is None else range(first, size if end is None else end)
+    size, crew = engine.index.size, _crew(index, encoder, workers, ray)
+    passages = None if first == 0 and end is None else range(first, size if end is None else end)
+    began, last = -1, 0
+    with progress("passages") as show:
+
+        def hear(done: Done) -> None:
+            nonlocal began, last
+            began, last = done.done if began < 0 else began, done.done
+            show(done)
+
         manifest = embed_index(engine.index, model, out_dir, passages=passages, progress=hear, crew=crew)
-    there = count(manifest.covered)
+    there, made = count(manifest.covered), last - max(0, began)
     if as_json:
         row = {"embeddings": str(out_dir), "passages": manifest.passages, "shards": len(manifest.shards),
-               "embedded": there, "made": hear.made, "encoder": manifest.encoder}  # fmt: skip
+               "embedded": there, "made": made, "encoder": manifest.encoder}  # fmt: skip
         sys.stdout.write(json.dumps(row) + "\n")
     else:
         part = f"{there:,} of " if there < manifest.passages else ""
-        out.print(f"{part}{manifest.passages:,} passages in {out_dir}, {hear.made:,} of them made now", soft_wrap=True)
+        out.print(f"{part}{manifest.passages:,} passages in {out_dir}, {made:,} of them made now", soft_wrap=True)
 
 
 def _crew(index: Path, encoder: Path | None, workers: int, ray: str | None) -> Crew | None:
@@ -91,26 +89,6 @@ def _crew(index: Path, encoder: Path | None, workers: int, ray: str | None) -> C
     if workers == 1 and ray is None:
         return None
     return Crew(index.resolve(), encoder.resolve() if encoder is not None else None, workers, ray)
-
-
-class _Listener:
-    """Passes progress on to the bar; in a log, where there is no bar, one line a minute."""
-
-    def __init__(self, show: Callable[..., None], quiet: bool) -> None:
-        self._show, self._quiet = show, quiet
-        self._first: int | None = None
-        self._said = monotonic()
-        self.made = 0
-
-    def __call__(self, progress: Done) -> None:
-        if self._first is None:
-            self._first = progress.done
-        self.made = progress.done - self._first
-        left = "" if progress.seconds_left is None else f"{progress.seconds_left / 60:.0f} min left"
-        self._show(completed=progress.done, total=progress.total, left=left)
-        if not self._quiet and monotonic() - self._said > _SAY_EVERY:
-            self._said = monotonic()
-            err.print(f"{progress.done:,} of {progress.total:,} passages, {left}")
 
 
 def dense_run(

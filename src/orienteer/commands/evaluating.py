@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from orienteer.commands.terminal import err, out
+from orienteer.commands.terminal import out, progress
 
 if TYPE_CHECKING:
     from orienteer.evaluation import Crew
-    from orienteer.evaluation.progress import Progress as Done
 
 
 def evaluate(
@@ -56,18 +54,12 @@ def evaluate(
         from orienteer.agents.answerer.answerer import Answerer
 
         generator = Answerer.from_pretrained(answerer)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("evaluating", total=len(asked) * len(names), left="")
-
-        def show(done: Done) -> None:
-            left = "" if done.seconds_left is None else f"{done.seconds_left / 60:.0f} min left"
-            bar.update(task, description=done.agent, completed=done.done, total=done.total, left=left)
-
+    with progress("sessions") as show:
         result = run(
             engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
-            training=training, figures=figures, texts=texts, command=_command(agents, steps, limit), progress=show,
-            crew=_crew(index, reader, cache, workers, ray), answerer=generator,
+            training=training, figures=figures, texts=texts, command=_command(agents, steps, limit),
+            progress=lambda done: show(done, done.agent), crew=_crew(index, reader, cache, workers, ray),
+            answerer=generator,
         )  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from orienteer.commands.terminal import err, out
+from orienteer.commands.terminal import out, progress
 
 if TYPE_CHECKING:
     from orienteer.data import Question
     from orienteer.rocchio.work import Costs
-    from orienteer.rocchio.work import Progress as Done
-
-_LOGGED = 60.0  # seconds between lines of progress in a log
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Questions = Annotated[list[Path], typer.Option("--questions", help="file of questions with answers; may be repeated")]
@@ -161,29 +154,10 @@ def _generate(
         cache = out_file.with_name(f"{out_file.name}.parts") / "readings.db"
     # Workers of a cluster have their own working folder.
     world = Files(absolute(index), *(path.resolve() if path else None for path in (reader, cache)))
-    with _progress(len(asked)) as show:
+    with progress("questions") as show:
         return generate(
             world, asked, variants, out_file, plan, workers=workers, ray=ray, chunk=chunk, progress=show
         )  # fmt: skip
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Done], None]]:
-    """A bar on a terminal; in a log, a line a minute."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
-        task = bar.add_task("questions", total=total, left="")
-        told = monotonic()
-
-        def show(done: Done) -> None:
-            nonlocal told
-            left = "" if done.seconds_left is None else f"{done.seconds_left / 60:.0f} min left"
-            bar.update(task, completed=done.done, left=left)
-            if not err.is_terminal and monotonic() - told >= _LOGGED:
-                err.print(f"{done.done:,} of {total:,} questions, {left}")
-                told = monotonic()
-
-        yield show
 
 
 def _table(found: dict[str, dict[str, Any]]) -> Table:

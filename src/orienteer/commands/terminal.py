@@ -8,15 +8,55 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from orienteer.errors import OrienteerError
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+
+_LOGGED = 60.0  # seconds between lines of progress in a log
+
+
+class Told(Protocol):
+    """How far a long work is; `seconds_left` is None where nobody knows."""
+
+    @property
+    def done(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def seconds_left(self) -> float | None: ...
+
+
+class Show(Protocol):
+    def __call__(self, told: Told, doing: str = "", /) -> None: ...
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Show]:
+    """A bar with the time left, of so many `what`; in a log, where there is no bar, a line a minute."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=None, left="")
+        said = monotonic()
+
+        def show(told: Told, doing: str = "", /) -> None:
+            nonlocal said
+            left = "" if told.seconds_left is None else f"{told.seconds_left / 60:.0f} min left"
+            bar.update(task, description=doing or what, completed=told.done, total=told.total, left=left)
+            if not err.is_terminal and monotonic() - said >= _LOGGED:
+                said = monotonic()
+                parts = (f"{told.done:,} of {told.total:,} {what}", doing, left)
+                err.print(", ".join(part for part in parts if part), soft_wrap=True, markup=False)
+
+        yield show
 
 
 def plain(text: str) -> str:
