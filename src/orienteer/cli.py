@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from orienteer.commands import benching
+from orienteer.commands.agreement import train_agreement
 from orienteer.commands.dense import dense_join, dense_run, embed
 from orienteer.commands.evaluating import evaluate
 from orienteer.commands.indexing import index, search
@@ -62,7 +63,9 @@ ROOMS: dict[str, tuple[Command, ...]] = {
     "Judge": (evaluate, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }
-MODELS: tuple[Command, ...] = (train_reader, train_pointer, train_look, train_t5, train_answerer, train_muzero)
+MODELS: tuple[Command, ...] = (
+    train_reader, train_agreement, train_pointer, train_look, train_t5, train_answerer, train_muzero,
+)  # fmt: skip
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions,

@@ -10,12 +10,14 @@ import typer
 from typer.testing import CliRunner
 
 from orienteer.commands import reader as commands
+from orienteer.commands.agreement import train_agreement
 from orienteer.data import Passage
 from orienteer.errors import OrienteerError
 
 app = typer.Typer()
 app.command()(commands.read)
 app.command("train-reader")(commands.train_reader)
+app.command("train-agreement")(train_agreement)
 
 PASSAGES = [
     Passage("1", "Paris", "Paris is the capital of France. It lies on the Seine."),
@@ -55,6 +57,25 @@ def test_read_gives_json_with_offsets(index: Path, tiny_folder: Path):
 
 def test_read_without_hits_says_so(index: Path, tiny_folder: Path):
     assert "nothing found" in run("read", "zebra", "--index", index, "--reader", tiny_folder)
+
+
+def test_agreement_is_fitted_on_sessions_and_judged_beside_ps(index: Path, tiny_folder: Path, tmp_path: Path):
+    rows = [
+        {"id": "1", "question": "what is the capital of france", "answers": ["Paris"]},
+        {"id": "2", "question": "who wrote war and peace", "answers": ["Leo Tolstoy"]},
+        {"id": "3", "question": "what is on the seine", "answers": ["Berlin"]},
+    ]
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("train-agreement", "--index", index, "--questions", asked, "--reader", tiny_folder)
+    found = json.loads(run(*command, "--agents", "bm25@5+ps,bm25+ps", "--json"))
+    assert set(found["weights"]) == {"ps", "votes", "asked", "bias"}
+    assert found["sessions"].keys() == {"bm25@5+ps", "bm25+ps"}
+    assert [row["top5"] for both in found["sessions"].values() for row in both] == pytest.approx([200 / 3] * 4)
+    assert "agreement, held out" in run(*command, "--agents", "bm25+ps")
+    asked.write_text(json.dumps({"id": "1", "question": "zebra", "answers": ["x"]}) + "\n")
+    with pytest.raises(OrienteerError, match="no session found a passage"):
+        run(*command)
 
 
 def test_a_missing_reader_is_one_clear_error(index: Path, tmp_path: Path):

@@ -19,7 +19,8 @@ def test_the_defaults_are_the_papers() -> None:
     ("wrong", "says"),
     [
         ({"steps": -1}, "steps = -1"), ({"steps": 1.5}, "steps = 1.5"), ({"steps": True}, "steps = True"),
-        ({"hits": 0}, "hits = 0"), ({"order": "random"}, "ps or engine"), ({"dead_ends": "back"}, "undo or stop"),
+        ({"hits": 0}, "hits = 0"), ({"order": "random"}, "ps, agreement or engine"),
+        ({"dead_ends": "back"}, "undo or stop"),
         ({"allow_stop": 1}, "true or false"), ({"lambda1": 0.7}, "together at most 1"),
         ({"lambda2": -0.1}, "numbers from 0"), ({"lambda1": float("nan")}, "numbers from 0"),
         ({"lambda1": "x"}, "a number"), ({"relevance": "fuzzy"}, "tokens or substring"),

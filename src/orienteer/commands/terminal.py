@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,6 +33,12 @@ class Told(Protocol):
     def total(self) -> int: ...
     @property
     def seconds_left(self) -> float | None: ...
+
+
+class Done(NamedTuple):
+    done: int
+    total: int
+    seconds_left: float | None = None
 
 
 class Show(Protocol):

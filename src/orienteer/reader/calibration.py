@@ -21,22 +21,31 @@ class Calibration(NamedTuple):
 def fit(logits: ArrayLike, truths: Sequence[bool] | ArrayLike, weights: ArrayLike | None = None) -> Calibration:
     """Platt's fit: the a and b under which the truths are likeliest, by Newton's method.
 
-    `weights` count passages more or less, as when a set was sampled. A tiny pull to (1, 0) keeps separable data
-    finite.
+    `weights` count passages more or less, as when a set was sampled.
     """
-    x, y = np.asarray(logits, np.float64), np.asarray(truths, np.float64)
-    w = np.ones_like(x) if weights is None else np.asarray(weights, np.float64)
-    design = np.stack([x, np.ones_like(x)])  # [2, passages]
-    prior, pull = np.array([1.0, 0.0]), 1e-3
-    theta = prior
+    x = np.asarray(logits, np.float64)
+    a, b = likeliest(np.stack([x, np.ones_like(x)], 1), truths, (1.0, 0.0), weights)
+    return Calibration(float(a), float(b))
+
+
+def likeliest(
+    design: NDArray[np.float64], truths: ArrayLike, prior: Sequence[float], weights: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """The theta [columns] under which sigmoid(design · theta) makes the truths likeliest; design is [rows, columns].
+
+    A tiny pull to `prior` keeps separable data finite.
+    """
+    y, start = np.asarray(truths, np.float64), np.asarray(prior, np.float64)
+    w = np.ones_like(y) if weights is None else np.asarray(weights, np.float64)
+    theta, pull = start, 1e-3
     for _ in range(100):
-        p = Calibration(float(theta[0]), float(theta[1]))(x)
-        gradient = design @ (w * (p - y)) + pull * (theta - prior)
-        curvature = (design * (w * p * (1 - p))) @ design.T + pull * np.eye(2)
+        p = 0.5 * (1 + np.tanh(design @ theta / 2))
+        gradient = design.T @ (w * (p - y)) + pull * (theta - start)
+        curvature = (design.T * (w * p * (1 - p))) @ design + pull * np.eye(len(theta))
         step = np.linalg.solve(curvature, gradient)
         # A full Newton step can overshoot where the fit starts far off: at most two units at a time.
         step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         theta = theta - step
         if np.abs(step).max() < 1e-9:
             break
-    return Calibration(float(theta[0]), float(theta[1]))
+    return theta

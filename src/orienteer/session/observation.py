@@ -13,7 +13,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import Refinement
 from orienteer.reader.snippets import snippet
 from orienteer.session.settings import Settings
-from orienteer.session.state import Session
+from orienteer.session.state import Session, best_of
 from orienteer.session.stop_words import is_stop_word
 
 Source = Literal["question", "title", "answer", "snippet"]  # the paper's q, τ, α, β
@@ -101,14 +101,17 @@ def used_terms(session: Session, lexicon: Lexicon) -> frozenset[str]:
 
 
 def observe(session: Session, settings: Settings, lexicon: Lexicon) -> Observation:
-    """The observation of a session: o_t of `sec:aggregation`."""
+    """The observation of a session: o_t of `sec:aggregation`.
+
+    Agents see the best passages by PS, which they have learned from, in whatever order the session presents its result.
+    """
     passages = tuple(
         ObservedPassage(
             each.passage.id, each.passage.title,
             snippet(each.passage.text, each.reading.start, each.reading.end, settings.snippet),
             each.reading.answer, each.reading.score,
         )
-        for each in session.best
+        for each in best_of(session.seen)
     )  # fmt: skip
     sources = _sources(session.query.question, passages, lexicon)
     idf = {term: lexicon.idf(term) for term in sources}

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from orienteer.session.errors import SettingsError
 
-Order = Literal["ps", "engine"]
+Order = Literal["ps", "agreement", "engine"]
 DeadEnds = Literal["undo", "stop"]
 Relevance = Literal["tokens", "substring"]
 
@@ -19,7 +19,8 @@ class Settings:
 
     steps       refinements at most
     hits        passages the engine returns a query (the paper's k)
-    order       the best passages by PS, or as the engine first gave them (plain BM25)
+    order       the best passages by PS, by what all passages read say together (`agreement.py`), or as the engine
+                first gave them (plain BM25)
     dead_ends   a query without hits is taken back, or ends the session as in the paper
     allow_stop  an agent may stop before the last step
     snippet     words of a passage that an agent sees
@@ -49,7 +50,9 @@ class Settings:
             raise SettingsError(f"allow_stop = {self.allow_stop!r}; expected true or false")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise SettingsError(f"{name} = {getattr(self, name)!r}; expected {' or '.join(choices)}")
+                raise SettingsError(
+                    f"{name} = {getattr(self, name)!r}; expected {', '.join(choices[:-1])} or {choices[-1]}"
+                )
         for name in ("lambda1", "lambda2"):
             value = getattr(self, name)
             if not isinstance(value, float | int) or isinstance(value, bool):

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from orienteer.data.passage import Passage, Question
 from orienteer.engine.protocol import Hit
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
+from orienteer.session import agreement
 from orienteer.session.actions import Undo
 from orienteer.session.score import K, Score, reward
 from orienteer.session.settings import Order
@@ -115,10 +118,12 @@ class Session:
 
 
 def best_of(seen: Iterable[Seen], order: Order = "ps", k: int = K) -> tuple[Seen, ...]:
-    """The best k of all distinct passages seen: by PS, or as first seen; ties as first seen."""
+    """The best k of all distinct passages seen: by PS, by agreement, or as first seen; ties as first seen."""
     ranked = list(seen)
     if order == "ps":
         ranked.sort(key=lambda each: -each.reading.score)
+    elif order == "agreement" and ranked:
+        ranked = [ranked[place] for place in np.argsort(-agreement.SHIPPED(ranked), kind="stable")]
     return tuple(ranked[:k])
 
 

@@ -1,0 +1,78 @@
+"""`train agreement`: how much the passages of a session speak for each other, from sessions with known answers."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from orienteer.commands.terminal import Done, out, print_json, progress
+from orienteer.commands.training import World, questions_of
+from orienteer.errors import OrienteerError
+
+if TYPE_CHECKING:
+    from orienteer.session import Seen
+    from orienteer.session.agreement import Judged
+
+_TOGETHER = 50  # sessions in lock-step
+
+
+def train_agreement(
+    questions: Annotated[list[Path], typer.Option(help="questions with answers; may be repeated")],
+    index: Annotated[Path, typer.Option(help="the index to search in")],
+    agents: Annotated[str, typer.Option(help="whose sessions to learn from, comma between")] = "bm25@22+ps,pointer",
+    skip: Annotated[int, typer.Option(help="leave out the first so many questions", min=0)] = 0,
+    limit: Annotated[int | None, typer.Option(help="only so many questions after them", min=1)] = None,
+    reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
+    cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
+    threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Fit the order `agreement` of a session's passages, and tell what it is worth on questions held out.
+
+    It prints four weights, which stand in `orienteer/session/agreement.py`.
+
+    orienteer train agreement --questions dev.jsonl --skip 300 --index INDEX --cache readings.db
+    """
+    from orienteer.agents.registry import make_agent
+    from orienteer.session import Settings, play
+    from orienteer.session.agreement import cross_judged, fit
+
+    world, asked = (
+        World(index, reader, cache, threads),
+        list(islice(questions_of(questions), skip, None if limit is None else skip + limit)),
+    )
+    names = [each.strip() for each in agents.split(",")]
+    engine, trained = world.open()
+    entries = [make_agent(name, engine, Settings()) for name in names]
+    played: dict[str, list[tuple[Seen, ...]]] = {name: [] for name in names}
+    done = 0
+    with progress("sessions") as show:
+        for entry in entries:
+            for batch in play(entry.environment(engine, trained), entry.agent, asked, together=_TOGETHER):
+                played[entry.name] += [each.seen for each in batch if each.seen and each.question.answers]
+                done += len(batch)
+                show(Done(done, len(asked) * len(names)), entry.name)
+    if not any(played.values()):
+        raise OrienteerError("no session found a passage for a question with known answers; give other questions")
+    weights = fit([seen for sessions in played.values() for seen in sessions])
+    judged = {name: cross_judged(sessions) for name, sessions in played.items() if sessions}
+    if as_json:
+        rows = {name: [by_ps._asdict(), by_agreement._asdict()] for name, (by_ps, by_agreement) in judged.items()}
+        print_json({"weights": weights._asdict(), "sessions": rows})
+        return
+    out.print(", ".join(f"{name} {value:.3f}" for name, value in weights._asdict().items()))
+    out.print(_table(judged))
+
+
+def _table(judged: dict[str, tuple[Judged, Judged]]) -> Table:
+    table = Table(box=None)
+    for column in ("agent", "order", "NDCG@5", "Top-1", "Top-5"):
+        table.add_column(column, justify="left" if column in ("agent", "order") else "right")
+    for name, orders in judged.items():
+        for order, measures in zip(("ps", "agreement, held out"), orders, strict=True):
+            table.add_row(name, order, *(f"{value:.1f}" for value in measures))
+    return table
