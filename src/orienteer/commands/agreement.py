@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,10 +40,8 @@ def train_agreement(
     from orienteer.session import Settings, play
     from orienteer.session.agreement import cross_judged, fit
 
-    world, asked = (
-        World(index, reader, cache, threads),
-        list(islice(questions_of(questions), skip, None if limit is None else skip + limit)),
-    )
+    asked = questions_of(questions)[skip:][:limit]
+    world = World(index, reader, cache, threads)
     names = [each.strip() for each in agents.split(",")]
     engine, trained = world.open()
     entries = [make_agent(name, engine, Settings()) for name in names]
