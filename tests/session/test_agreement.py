@@ -62,7 +62,7 @@ def test_only_the_passages_of_the_highest_ps_vote() -> None:
 
 def test_by_agreement_witnesses_of_one_answer_come_before_a_louder_one_that_stands_alone() -> None:
     assert [each.passage.id for each in best_of(some(), "ps", 1)] == ["b"]
-    assert [each.passage.id for each in best_of(some(), "agreement", 2)] == ["a", "c"]
+    assert {each.passage.id for each in best_of(some(), "agreement", 2)} == {"a", "c"}
     assert best_of([], "agreement") == ()
     assert len(best_of(some(), "agreement", 2)) == 2
 
