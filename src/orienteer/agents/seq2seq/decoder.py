@@ -1,7 +1,8 @@
 """T5's decoder in NumPy: one text at a time, several hypotheses of its target together.
 
 CTranslate2 decodes T5 too, but lets nobody choose what may come next, and that is what holds an agent to legal
-refinements. The decoder is small beside the encoder; its cost is mostly the product with the word table.
+refinements. The decoder is small beside the encoder; where it does not copy, its cost is mostly the product with the
+word table.
 """
 
 from __future__ import annotations
