@@ -1,4 +1,4 @@
-"""An ensemble whose members have played already takes their actions from their journals."""
+"""Who has played already, as an ensemble's member or in another order, takes the actions from the journal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from orienteer.engine import ReferenceEngine
 from orienteer.session import Action, Observation
 
 MEMBERS = ("prf-idf-t", "prf-answer")
+AGREED = ("prf-answer[order=agreement]", "ensemble(prf-idf-t|prf-answer)[order=agreement]")
 ENSEMBLES = ("ensemble(prf-idf-t|prf-answer)", "ensemble@6(prf-idf-t|prf-answer)")
 
 
-def test_an_ensemble_beside_its_members_is_the_one_played_alone_and_its_members_think_once(
+def test_ensembles_and_other_orders_beside_their_agents_are_those_played_alone_and_each_agent_thinks_once(
     engine: ReferenceEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(engine, tmp_path / "alone", agents=ENSEMBLES)
+    run(engine, tmp_path / "alone", agents=(*ENSEMBLES, *AGREED))
     thought: list[int] = []
     act = Feedback.act
 
@@ -31,11 +32,11 @@ def test_an_ensemble_beside_its_members_is_the_one_played_alone_and_its_members_
     run(engine, tmp_path / "beside", agents=MEMBERS)
     once = sum(thought)
     assert once > len(FORTY)
-    run(engine, tmp_path / "beside", agents=(*MEMBERS, *ENSEMBLES))
+    run(engine, tmp_path / "beside", agents=(*MEMBERS, *ENSEMBLES, *AGREED))
     assert sum(thought) == once
     alone, beside = tree(tmp_path / "alone"), tree(tmp_path / "beside")
     sessions = [name for name in alone if name.startswith("sessions/")]
-    assert len(sessions) == 2
+    assert len(sessions) == 4
     assert all(alone[name] == beside[name] for name in sessions)
 
 

@@ -21,7 +21,8 @@ from orienteer.session import (
     run_sessions,
     to_line,
 )  # fmt: skip
-from orienteer.session.agreement import SHIPPED, VOTERS, Agreement, cross_judged, features, fit
+from orienteer.session.agreement import SHIPPED, VOTERS, Agreement, Weights, cross_judged, features, fit
+from orienteer.session.score import LAMBDA1
 from orienteer.session.settings import Order
 
 ORDERS: tuple[Order, ...] = ("ps", "agreement")
@@ -47,7 +48,11 @@ def test_votes_are_the_share_of_ps_whose_answers_stand_in_a_passage() -> None:
     found = features(some())
     assert found[:, 1] == pytest.approx([0.8 / total, 0.6 / total, 1.2 / total, 0.8 / total])
     assert found[:, 0] == pytest.approx([np.log(p / (1 - p)) for p in (0.5, 0.6, 0.4, 0.3)])
-    assert found[:, 2].tolist() == [1, 0, 0, 0]
+    assert found[:, 3].tolist() == [1, 0, 0, 0]
+
+
+def test_support_is_the_ps_of_the_others_in_which_an_answer_stands() -> None:
+    assert np.expm1(features(some())[:, 2]) == pytest.approx([0.4 + 0.3, 0, 0, 0.5 + 0.4])
 
 
 def test_an_answer_is_whole_words_and_nothing_is_no_answer() -> None:
@@ -62,7 +67,7 @@ def test_only_the_passages_of_the_highest_ps_vote() -> None:
 
 def test_by_agreement_witnesses_of_one_answer_come_before_a_louder_one_that_stands_alone() -> None:
     assert [each.passage.id for each in best_of(some(), "ps", 1)] == ["b"]
-    assert {each.passage.id for each in best_of(some(), "agreement", 2)} == {"a", "c"}
+    assert [each.passage.id for each in best_of(some(), "agreement", 1)] == ["a"]
     assert best_of([], "agreement") == ()
     assert len(best_of(some(), "agreement", 2)) == 2
 
@@ -72,15 +77,41 @@ def test_equal_passages_stay_as_first_seen() -> None:
     assert [each.passage.id for each in best_of(equal, "agreement")] == ["x", "y", "z"]
 
 
-def test_without_a_weight_for_votes_it_is_the_order_by_ps() -> None:
-    plain = Agreement(1.0, 0.0, 0.0, 0.0)
-    assert plain(some()) == pytest.approx([0.5, 0.6, 0.4, 0.3])
-    assert SHIPPED.ps > 0
-    assert SHIPPED.votes > 0
+ALONE = Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_without_a_weight_for_the_others_it_is_the_order_by_ps() -> None:
+    assert ALONE(features(some())) == pytest.approx([0.5, 0.6, 0.4, 0.3])
+    assert Agreement(ALONE, ALONE).order(some()) == [1, 0, 2, 3]
+    assert all(part.ps > 0 and part.votes > 0 and part.support > 0 for part in SHIPPED)
+
+
+def test_what_a_passage_gives_counts_more_than_what_it_holds() -> None:
+    """Three times as much, as in the score."""
+    certain, never = Weights(0, 0, 0, 0, 30.0), Weights(0, 0, 0, 0, -30.0)
+    asked_first, asked_last = certain._replace(asked=-60.0), never._replace(asked=60.0)
+    pair = [seen("a", "x", "x", 0.5, step=0), seen("b", "x", "x", 0.5, step=1)]
+    assert Agreement(holds=asked_first, gives=asked_last).order(pair) == [0, 1]
+    assert Agreement(holds=asked_last, gives=asked_first).order(pair) == [1, 0]
+    assert LAMBDA1 > 0
+
+
+def witnesses(ps: float) -> list[Seen]:
+    """Six of one answer, then one of another that is less likely."""
+    six = [seen(f"w{n}", "Maren Holt lit it.", "Maren Holt", ps) for n in range(6)]
+    return [*six, seen("other", "Jon Ardle did.", "Jon Ardle", 0.3)]
+
+
+def test_the_last_place_goes_to_another_answer_where_the_first_may_be_wrong() -> None:
+    doubtful, sure = (Agreement(ALONE, ALONE).order(witnesses(ps)) for ps in (0.4, 0.95))
+    assert doubtful == [0, 1, 2, 3, 6]
+    assert sure == [0, 1, 2, 3, 4]
+    assert Agreement(ALONE, ALONE).order(witnesses(0.4), 1) == [0]
+    assert len(Agreement(ALONE, ALONE).order(witnesses(0.4)[:3])) == 3
 
 
 def drawn(count: int, truth: Agreement, seed: int = 0) -> list[list[Seen]]:
-    """Sessions whose passages are relevant with the probability that `truth` gives them."""
+    """Sessions whose passages are relevant and exact with the probabilities that `truth` gives them."""
     draw = np.random.default_rng(seed)
     sessions = []
     for _ in range(count):
@@ -89,24 +120,26 @@ def drawn(count: int, truth: Agreement, seed: int = 0) -> list[list[Seen]]:
             seen(f"p{n}", f"{word} {words[draw.integers(8)]}", word, float(draw.uniform(0.05, 0.9)), int(n > 3))
             for n, word in enumerate(words)
         ]
-        chance = truth(rows)
+        told = features(rows)
         sessions.append([
-            Seen(each.passage, each.reading, each.step, each.rank, bool(draw.random() < p))
-            for each, p in zip(rows, chance, strict=True)
+            Seen(each.passage, each.reading, each.step, each.rank, bool(draw.random() < p), bool(draw.random() < q))
+            for each, p, q in zip(rows, truth.holds(told), truth.gives(told), strict=True)
         ])  # fmt: skip
     return sessions
 
 
 def test_fitting_finds_the_weights_that_made_the_sessions() -> None:
-    truth = Agreement(0.7, 4.0, 0.5, -1.5)
-    assert np.array(fit(drawn(2000, truth))) == pytest.approx(np.array(truth), abs=0.25)
+    truth = Agreement(Weights(0.7, 4.0, 0.3, 0.5, -1.5), Weights(0.4, 2.0, 1.0, 0.0, -2.0))
+    found = fit(drawn(3000, truth))
+    assert np.array(found) == pytest.approx(np.array(truth), abs=0.35)
 
 
 def test_what_it_is_worth_is_told_on_sessions_that_it_was_not_fitted_on() -> None:
-    sessions = drawn(300, Agreement(0.2, 9.0, 0.0, -2.0))
+    sessions = drawn(300, Agreement(*[Weights(0.2, 9.0, 0.0, 0.0, -2.0)] * 2))
     by_ps, by_agreement = cross_judged(sessions)
     assert by_agreement.ndcg > by_ps.ndcg + 3
-    noise = drawn(60, Agreement(0.0, 0.0, 0.0, 0.0))
+    assert by_agreement.em > by_ps.em
+    noise = drawn(60, Agreement(*[Weights(0.0, 0.0, 0.0, 0.0, 0.0)] * 2))
     assert cross_judged(noise)[1].ndcg < cross_judged(noise)[0].ndcg + 8
     assert cross_judged(sessions[:1])[0].top1 in (0.0, 100.0)
 

@@ -1,6 +1,6 @@
 """The ensemble: each agent searches by itself, and the result is the best of all passages that any of them found.
 
-ensemble(pointer|t5-G1)                       the union, ranked by PS
+ensemble(pointer|t5-G1)                       the union, ranked by PS or in the order of its settings
 ensemble(pointer[steps=10]|t5-G1[steps=10])   each with fewer steps
 ensemble@60(pointer|t5-G1)                    each stops once it has read 60 passages
 """
@@ -94,7 +94,7 @@ class _Bounded(Environment):
 
 
 def unite(sessions: Sequence[Session], settings: Settings) -> Session:
-    """One session with the steps of all, by turns, and every passage that any of them saw, ranked by PS.
+    """One session with the steps of all, by turns, and every passage that any of them saw, in the settings' order.
 
     Each step keeps its own query. The question itself is asked once, or again where a member got other hits for it.
     """
@@ -126,7 +126,7 @@ def _extended(session: Session, told: _Told, settings: Settings) -> Session:
     known = {each.passage.id for each in session.seen}
     fresh = tuple(replace(each, step=number) for each in told.new if each.passage.id not in known)
     seen = session.seen + fresh
-    best = best_of(seen)
+    best = best_of(seen, settings.order)
     ids = tuple(each.passage.id for each in best)
     entered, left = changes([each.passage.id for each in session.best], ids)
     judged = _score(best, settings) if session.question.answers else None

@@ -22,7 +22,9 @@ _TOGETHER = 50  # sessions in lock-step
 def train_agreement(
     questions: Annotated[list[Path], typer.Option(help="questions with answers; may be repeated")],
     index: Annotated[Path, typer.Option(help="the index to search in")],
-    agents: Annotated[str, typer.Option(help="whose sessions to learn from, comma between")] = "bm25@22+ps,pointer",
+    agents: Annotated[
+        str, typer.Option(help="whose sessions to learn from, comma between")
+    ] = "bm25@22+ps,prf-answer,pointer",
     skip: Annotated[int, typer.Option(help="leave out the first so many questions", min=0)] = 0,
     limit: Annotated[int | None, typer.Option(help="only so many questions after them", min=1)] = None,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
@@ -32,7 +34,7 @@ def train_agreement(
 ) -> None:
     """Fit the order `agreement` of a session's passages, and tell what it is worth on questions held out.
 
-    It prints four weights, which stand in `orienteer/session/agreement.py`.
+    It prints five weights for each of two probabilities, which stand in `orienteer/session/agreement.py`.
 
     orienteer train agreement --questions dev.jsonl --skip 300 --index INDEX --cache readings.db
     """
@@ -59,15 +61,17 @@ def train_agreement(
     judged = {name: cross_judged(sessions) for name, sessions in played.items() if sessions}
     if as_json:
         rows = {name: [by_ps._asdict(), by_agreement._asdict()] for name, (by_ps, by_agreement) in judged.items()}
-        print_json({"weights": weights._asdict(), "sessions": rows})
+        told = {name: part._asdict() for name, part in weights._asdict().items()}
+        print_json({"weights": told, "sessions": rows})
         return
-    out.print(", ".join(f"{name} {value:.3f}" for name, value in weights._asdict().items()))
+    for name, part in weights._asdict().items():
+        out.print(f"{name}: " + ", ".join(f"{each}={value:.3f}" for each, value in part._asdict().items()))
     out.print(_table(judged))
 
 
 def _table(judged: dict[str, tuple[Judged, Judged]]) -> Table:
     table = Table(box=None)
-    for column in ("agent", "order", "NDCG@5", "Top-1", "Top-5"):
+    for column in ("agent", "order", "NDCG@5", "Top-1", "Top-5", "EM-MR"):
         table.add_column(column, justify="left" if column in ("agent", "order") else "right")
     for name, orders in judged.items():
         for order, measures in zip(("ps", "agreement, held out"), orders, strict=True):

@@ -1,4 +1,8 @@
-"""Members of an ensemble that have played already: their actions come from their journals, not from thinking again."""
+"""Agents that have played already: their actions come from their journals, not from thinking again.
+
+These are the members of an ensemble, and an agent beside which the same one plays with another `order`: the order is
+that of the passages which a session gives, and no agent sees it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from dataclasses import replace
 
 from orienteer.agents import Entry
 from orienteer.agents.ensemble import Ensemble
-from orienteer.session import STOP, Action, Agent, Observation, Record
+from orienteer.agents.registry import split_name
+from orienteer.session import STOP, Action, Agent, Observation, Record, Settings
 
 Memory = Callable[[Entry], Iterable[Record] | None]
 
@@ -38,11 +43,19 @@ class Recorded:
 
 
 def remembering(entry: Entry, played: Memory) -> Entry:
-    """The entry, an ensemble's members with what they have played; `played` gives a finished journal's records."""
-    if not isinstance(entry.agent, Ensemble):
-        return entry
-    members = []
-    for each in entry.agent.members:
-        member, records = remembering(each, played), played(each)
-        members.append(member if records is None else replace(member, agent=Recorded(member.agent, records)))
-    return replace(entry, agent=Ensemble(members, entry.agent.budget))
+    """The entry with what it has played, an ensemble's members too; `played` gives a finished journal's records."""
+    if isinstance(entry.agent, Ensemble):
+        members = [remembering(each, played) for each in entry.agent.members]
+        return replace(entry, agent=Ensemble(members, entry.agent.budget))
+    records = played(entry)
+    return entry if records is None else replace(entry, agent=Recorded(entry.agent, records))
+
+
+def play_alike(one: Entry, other: Entry) -> bool:
+    """Whether both do the same in every session: the same name and settings, whatever the order."""
+    return _without_order(one) == _without_order(other)
+
+
+def _without_order(entry: Entry) -> tuple[str, dict[str, str], Settings]:
+    base, options = split_name(entry.name)
+    return base, {k: v for k, v in options.items() if k != "order"}, replace(entry.settings, order="ps")

@@ -44,6 +44,7 @@ from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping
 from orienteer.evaluation.playing import Crew, Game, Player, play_all
 from orienteer.evaluation.progress import Clock, OnProgress
+from orienteer.evaluation.recorded import play_alike
 from orienteer.evaluation.report import Findings, combined, link, report
 from orienteer.evaluation.run_files import Judgements, RunFiles
 from orienteer.evaluation.statistics import Statistics, statistics
@@ -155,11 +156,11 @@ class _Work:
         return entry.environment(self.engine, self.reader)
 
     def records(self, entry: Entry) -> Iterator[Record] | None:
-        """What an agent of this evaluation has played to the end."""
-        own = next((each for each in self.entries if (each.name, each.settings) == (entry.name, entry.settings)), None)
-        if own is None or not self.journals[own.name].file.exists():
-            return None
-        return read_journal(self.journals[own.name], played_with(own, self.environment(own)), self.questions)
+        """What this agent, or one that plays alike, has played to the end in this evaluation."""
+        for own in self.entries:
+            if play_alike(own, entry) and self.journals[own.name].file.exists():
+                return read_journal(self.journals[own.name], played_with(own, self.environment(own)), self.questions)
+        return None
 
     def summary_file(self, entry: Entry) -> Path:
         return self.out / "summaries" / f"{self.journals[entry.name].name}.json"

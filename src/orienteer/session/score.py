@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import log2
 
 K = 5  # passages of a session's result
+LAMBDA1, LAMBDA2 = 0.2, 0.6  # of the mean PS and of NDCEM in the score, the paper's
 
 
 def weights(k: int = K) -> tuple[float, ...]:
@@ -43,8 +44,8 @@ def score(
     relevant: Sequence[bool],
     exact: Sequence[bool],
     *,
-    lambda1: float = 0.2,
-    lambda2: float = 0.6,
+    lambda1: float = LAMBDA1,
+    lambda2: float = LAMBDA2,
     k: int = K,
 ) -> Score:
     """S_k(D | q) = (1 - λ1 - λ2) NDCG_k + λ2 NDCEM_k + λ1 (1/k) Σ PS(d_i | q), `eq:score`.

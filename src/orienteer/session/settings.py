@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from orienteer.session.errors import SettingsError
+from orienteer.session.score import LAMBDA1, LAMBDA2
 
 Order = Literal["ps", "agreement", "engine"]
 DeadEnds = Literal["undo", "stop"]
@@ -37,8 +38,8 @@ class Settings:
     allow_stop: bool = False
     snippet: int = 30
     relevance: Relevance = "tokens"
-    lambda1: float = 0.2
-    lambda2: float = 0.6
+    lambda1: float = LAMBDA1
+    lambda2: float = LAMBDA2
     seed: int = 0
 
     def __post_init__(self) -> None:

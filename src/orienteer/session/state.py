@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from orienteer.data.passage import Passage, Question
 from orienteer.engine.protocol import Hit
 from orienteer.query import Query, Refinement
@@ -123,7 +121,7 @@ def best_of(seen: Iterable[Seen], order: Order = "ps", k: int = K) -> tuple[Seen
     if order == "ps":
         ranked.sort(key=lambda each: -each.reading.score)
     elif order == "agreement" and ranked:
-        ranked = [ranked[place] for place in np.argsort(-agreement.SHIPPED(ranked), kind="stable")]
+        ranked = [ranked[place] for place in agreement.SHIPPED.order(ranked, k)]
     return tuple(ranked[:k])
 
 
