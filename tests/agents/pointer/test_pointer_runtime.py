@@ -126,7 +126,7 @@ def test_pooling_takes_the_mean_of_a_terms_pieces_in_each_source() -> None:
 def test_the_probabilities_of_all_legal_actions_add_up_to_one(pointer: PointerAgent, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     view = pointer.view(environment.observe(environment.open(QUESTIONS[:1]))[0])
-    found = pointer.choices(view, pointer.scores([view])[0])
+    found = pointer.choices(view, next(pointer.scores([view])))
     assert np.exp(found.log_probabilities).sum() + found.stop == pytest.approx(1)
     assert (np.diff(found.log_probabilities) <= 0).all()
     assert len(found) == view.open.sum()

@@ -109,7 +109,7 @@ def test_every_engine_shows_the_same(embedded: EmbeddedEngine, pointer_folder: P
         environment = Environment(engine, LexicalReader(), Settings())
         for seen in environment.observe(environment.open(QUESTIONS[:4])):
             view = agent.view(seen)
-            sight = agent.look(seen, agent.choices(view, agent.scores([view])[0]))
+            sight = agent.look(seen, agent.choices(view, next(agent.scores([view]))))
             assert sight is not None
             seen_by.append((sight.ids, sight.found.tolist(), sight.features))
     half = len(seen_by) // 2

@@ -88,18 +88,19 @@ class PointerAgent:
         """Each action with the likeliest refinements, the probability of stopping, the gain expected."""
         views = _Kept(map(self.view, observations))
         scored = self.scores(views, len(observations))
-        return [self._decide(*each) for each in zip(observations, views.seen, scored, strict=True)]
+        # A view is there once its scores are; the next moments are scored while one is decided.
+        return [self._decide(*each) for each in zip(observations, scored, views.seen, strict=True)]
 
-    def scores(self, views: Iterable[View], count: int = 0) -> list[Scores]:
+    def scores(self, views: Iterable[View], count: int = 0) -> Iterator[Scores]:
         """The model's scores of moments, in their order.
 
         Each goes through the encoder alone, one core each: an action does not depend on what is decided beside it.
         The first are under way while the later views are made; `count` says how many will come, where it is known.
         """
         if count == 1:
-            return [self._score(view, self._for_one) for view in views]
+            return (self._score(view, self._for_one) for view in views)
         mapped = self._workers.map if self._workers else map
-        return list(mapped(self._score, views))
+        return mapped(self._score, views)
 
     def _score(self, view: View, encoder: Any = None) -> Scores:
         stored, rendered = ctranslate2.StorageView.from_array, view.rendered
@@ -111,7 +112,7 @@ class PointerAgent:
     def choices(self, view: View, scores: Scores) -> Choices:
         return choices(scores, view.open & self._allowed, view.terms)
 
-    def _decide(self, observation: Observation, view: View, scores: Scores) -> tuple[Action, dict[str, Any]]:
+    def _decide(self, observation: Observation, scores: Scores, view: View) -> tuple[Action, dict[str, Any]]:
         found = self.choices(view, scores)
         top = [(found.refinement(rank), found.log_probabilities[rank]) for rank in range(min(_TOLD, len(found)))]
         notes = {
