@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +27,10 @@ from orienteer.commands.sessions import agents, ask, show
 from orienteer.commands.t5 import train_answerer, train_t5
 from orienteer.commands.terminal import compiling, err, out, plain
 from orienteer.errors import OrienteerError
+
+# Sessions run side by side, a core each; products of small matrices that are themselves shared out only wait for each
+# other. Read by NumPy when a command first imports it, and by the workers that a command starts.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 app = typer.Typer(help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True)
 train = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
