@@ -488,3 +488,14 @@ def test_the_program_starts_as_a_user_starts_it(index: Path) -> None:
     result = shell("search", index, "green", "--json")
     assert (result.code, result.err) == (0, "")
     assert [hit["id"] for hit in result.rows[0]["hits"]] == ["kermit", "oscar"]
+
+
+@pytest.mark.parametrize(("given", "told"), [(None, "1"), ("3", "3")])
+def test_small_products_stay_on_one_core_unless_told_and_numpy_is_not_there_before_it_is_said(
+    given: str | None, told: str
+) -> None:
+    says = "import os, sys, orienteer.cli; print('numpy' in sys.modules, os.environ['OPENBLAS_NUM_THREADS'])"
+    others = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment = others if given is None else others | {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["False", told]
