@@ -23,7 +23,7 @@ from orienteer.session.state import Ending, changes
 Make = Callable[[str, Engine, Settings], Entry]
 
 # The shipped agents, which the bare name joins.
-SHIPPED = ("pointer", "muzero")
+SHIPPED = ("pointer", "muzero", "t5-G1")
 
 
 class Ensemble:
