@@ -69,7 +69,8 @@ def test_agreement_is_fitted_on_sessions_and_judged_beside_ps(index: Path, tiny_
     asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
     command = ("train-agreement", "--index", index, "--questions", asked, "--reader", tiny_folder)
     found = json.loads(run(*command, "--agents", "bm25@5+ps,bm25+ps", "--json"))
-    assert set(found["weights"]) == {"ps", "votes", "asked", "bias"}
+    assert found["weights"].keys() == {"holds", "gives"}
+    assert set(found["weights"]["gives"]) == {"ps", "votes", "support", "asked", "bias"}
     assert found["sessions"].keys() == {"bm25@5+ps", "bm25+ps"}
     assert [row["top5"] for both in found["sessions"].values() for row in both] == pytest.approx([200 / 3] * 4)
     assert "agreement, held out" in run(*command, "--agents", "bm25+ps")
