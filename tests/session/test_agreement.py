@@ -22,7 +22,6 @@ from orienteer.session import (
     to_line,
 )  # fmt: skip
 from orienteer.session.agreement import SHIPPED, VOTERS, Agreement, Weights, cross_judged, features, fit
-from orienteer.session.score import LAMBDA1
 from orienteer.session.settings import Order
 
 ORDERS: tuple[Order, ...] = ("ps", "agreement")
@@ -87,13 +86,12 @@ def test_without_a_weight_for_the_others_it_is_the_order_by_ps() -> None:
 
 
 def test_what_a_passage_gives_counts_more_than_what_it_holds() -> None:
-    """Three times as much, as in the score."""
-    certain, never = Weights(0, 0, 0, 0, 30.0), Weights(0, 0, 0, 0, -30.0)
-    asked_first, asked_last = certain._replace(asked=-60.0), never._replace(asked=60.0)
+    """As in the score."""
+    asked_alone = Weights(0, 0, 0, 60.0, -30.0)  # certain of what the question found, and that all else is wrong
+    found_later = Weights(0, 0, 0, -60.0, 30.0)
     pair = [seen("a", "x", "x", 0.5, step=0), seen("b", "x", "x", 0.5, step=1)]
-    assert Agreement(holds=asked_first, gives=asked_last).order(pair) == [0, 1]
-    assert Agreement(holds=asked_last, gives=asked_first).order(pair) == [1, 0]
-    assert LAMBDA1 > 0
+    assert Agreement(holds=found_later, gives=asked_alone).order(pair) == [0, 1]
+    assert Agreement(holds=asked_alone, gives=found_later).order(pair) == [1, 0]
 
 
 def witnesses(ps: float) -> list[Seen]:
