@@ -25,6 +25,7 @@ from orienteer.evaluation import EvaluationError, Progress
 from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summaries import load, save
 from orienteer.evaluation.summary import Summary
+from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reading
 from orienteer.session import Settings
 
@@ -140,7 +141,7 @@ def test_exact_match_of_generated_answers_is_the_same_from_summaries(
     whole, generator = tree(played), OneAnswer()
     out = only_summaries(played, tmp_path)
     run(engine, out, texts=False, answerer=generator, training=QUESTIONS[:2], reader=NoReader())
-    assert len(generator.asked) == len(AGENTS) * len(FORTY)
+    assert {question for question, _ in generator.asked} == {clean(question.question) for question in FORTY}
     again = tree(out)
     assert again["metrics.json"] == whole["metrics.json"]
     assert b'"EM-T5"' in again["metrics.json"]

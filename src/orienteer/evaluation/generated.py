@@ -2,7 +2,8 @@
 
     OUT/answers/AGENT.jsonl   {"generator", "index", "asked"}, then one answer a question: {"id", "answer"}
 
-Generating is slow beside counting: a file that is there, from the same generator over the same passages, is taken.
+Generating is slow beside counting: a file that is there, from the same generator over the same passages, is taken, and
+agents that end with the same passages share an answer.
 """
 
 from __future__ import annotations
@@ -51,14 +52,23 @@ def final_passages(record: Record) -> list[Final]:
 
 
 def exact_matches(
-    generator: Generator, engine: Engine, questions: Sequence[Question], finals: Sequence[Sequence[Final]], file: Path
-) -> list[float]:
-    """1 or 0 for each question from its final passages, NaN where no answer is known; `file` keeps the answers."""
+    generator: Generator, engine: Engine, questions: Sequence[Question], finals: Sequence[Sequence[Final]], file: Path,
+    known: dict[str, str],
+) -> list[float]:  # fmt: skip
+    """1 or 0 for each question from its final passages, NaN where no answer is known.
+
+    `file` keeps the answers; `known` are those that other agents led to, and takes these in.
+    """
     texts = [clean(question.question) for question in questions]
     rows = list(zip(texts, finals, strict=True))
+    keys = list(map(json.dumps, rows))
     asked = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
     told = {"generator": generator.fingerprint, "index": fingerprint(engine), "asked": asked}
-    answers = _kept(file, told, len(rows)) or list(_answers(generator, engine, rows))
+    if kept := _kept(file, told, len(rows)):
+        known.update(zip(keys, kept, strict=True))
+    new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known}
+    known.update(zip(new, _answers(generator, engine, list(new.values())), strict=True))
+    answers = [known[key] for key in keys]
     lines = [{"id": clean(question.id), "answer": answer} for question, answer in zip(questions, answers, strict=True)]
     write_whole(file, map(_line, [told, *lines]))
     golds = ([gold for gold in question.answers if answer_forms((gold,))] for question in questions)

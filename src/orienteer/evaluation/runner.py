@@ -277,9 +277,10 @@ def _read_journals(work: _Work, found: Sequence[Summary]) -> None:
 
 def _generate(work: _Work, judged: Sequence[Summary], answerer: Generator) -> None:
     """Every agent's questions answered from its final passages."""
+    known: dict[str, str] = {}
     for each in judged:
         file = work.out / "answers" / f"{work.journals[each.name].name}.jsonl"
-        each.generated = exact_matches(answerer, work.engine, work.questions, each.final, file)
+        each.generated = exact_matches(answerer, work.engine, work.questions, each.final, file, known)
 
 
 def _write_examples(work: _Work, judged: Sequence[Summary]) -> dict[str, tuple[Path, str]]:
