@@ -1,4 +1,4 @@
-"""Curves of a training run, a panel each: python tools/curve.py RUN/curve.jsonl play/reward dev/reward --out FILE.svg"""
+"""Curves of training, a panel each: python tools/curve.py RUN/curve.jsonl play/reward dev/reward --out FILE.svg"""
 
 from __future__ import annotations
 
