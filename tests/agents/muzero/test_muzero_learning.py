@@ -40,6 +40,8 @@ from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
+torch.set_num_threads(1)  # products of this size gain nothing from two, and wait for each other on a busy machine
+
 
 def new_model(config=CONFIG, seed: int = 0):  # type: ignore[no-untyped-def]
     torch.manual_seed(seed)
