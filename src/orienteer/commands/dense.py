@@ -48,7 +48,7 @@ def embed(
     """Make the vectors of all passages, for the agents dense, dense+ps and hybrid+ps.
 
     Stop it when you like, and run it again: it goes on where it stopped, checks what is there, and mends what is
-    damaged. Some 40 passages a second a core; in the background:
+    damaged. Some 40 to 50 passages a second a core; in the background:
 
     nice -n 19 orienteer embed --index my-index --out my-embeddings &
 
