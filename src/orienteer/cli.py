@@ -14,7 +14,7 @@ import typer
 from orienteer.commands import benching
 from orienteer.commands.agreement import train_agreement
 from orienteer.commands.dense import dense_join, dense_run, embed
-from orienteer.commands.evaluating import evaluate
+from orienteer.commands.evaluating import compare, evaluate
 from orienteer.commands.indexing import index, search
 from orienteer.commands.look import train_look
 from orienteer.commands.muzero import train_muzero
@@ -65,7 +65,7 @@ Command = Callable[..., None]
 
 ROOMS: dict[str, tuple[Command, ...]] = {
     "Use": (ask, serve, read, search, index, agents, show, mcp, doctor),
-    "Judge": (evaluate, embed, dense_run, dense_join),
+    "Judge": (evaluate, compare, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }
 MODELS: tuple[Command, ...] = (

@@ -1,16 +1,17 @@
-"""`evaluate`: agents over questions, judged, on the command line."""
+"""`evaluate` and `compare`: agents over questions, judged, on the command line."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orienteer.commands.terminal import out, progress
+from orienteer.commands.terminal import out, plain, print_json, progress
 
 if TYPE_CHECKING:
     from orienteer.evaluation import Crew
@@ -65,6 +66,37 @@ def evaluate(
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
     else:
         out.print(f"{len(asked)} questions × {len(names)} agents: {out_dir / 'report.md'}")
+
+
+def compare(
+    folder: Annotated[Path, typer.Argument(help="folder of a finished evaluation")],
+    agents: Annotated[list[str], typer.Argument(help="names, comma between: the first less each of the others")],
+    measures: Annotated[str, typer.Option(help="names, comma between")] = "NDCG@5,Top-1,Top-5,EM-MR,score",
+    seed: int = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="one object a comparison")] = False,
+) -> None:
+    """What chosen differences are worth: Holm's correction is over those of this call alone.
+
+    orienteer compare results/dev pointer,bm25@22+ps,prf-answer muzero,bm25+ps
+    """
+    from rich.table import Table
+
+    from orienteer.evaluation import compare as run
+    from orienteer.evaluation.report import SURE
+
+    groups = [[name.strip() for name in group.split(",") if name.strip()] for group in agents]
+    named = [name.strip() for name in measures.split(",") if name.strip()]
+    found = run(folder, groups, named, seed=seed)
+    if as_json:
+        for each in found:
+            print_json(asdict(each))
+        return
+    shown = Table("agent", "less", "measure", "difference", "95 %", "p (Holm)", box=None)
+    for each in found:
+        row = (f"{each.difference:+.2f}", f"{each.low:+.2f} to {each.high:+.2f}", f"{each.p_holm:.3f}")
+        style = "bold" if each.p_holm < SURE else ""
+        shown.add_row(plain(each.agent), plain(each.baseline), each.measure, *row, style=style)
+    out.print(shown)
 
 
 def _command(agents: str, steps: int, limit: int | None) -> str:

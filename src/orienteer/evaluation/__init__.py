@@ -1,5 +1,6 @@
 """The instrument by which agents are judged: measures, significance, tables, figures, run files, the report."""
 
+from orienteer.evaluation.comparing import compare
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figures import draw_landscape, read_landscape
 from orienteer.evaluation.measures import MEASURES, Measure
@@ -11,6 +12,6 @@ from orienteer.evaluation.statistics import Comparison, Statistics, headroom
 
 __all__ = [
     "MEASURES", "Comparison", "Crew", "Evaluation", "EvaluationError", "Measure", "Progress", "Statistics",
-    "bootstrap", "draw_landscape", "evaluate", "headroom", "holm", "permutation_test", "read_landscape",
+    "bootstrap", "compare", "draw_landscape", "evaluate", "headroom", "holm", "permutation_test", "read_landscape",
     "write_tables",
 ]  # fmt: skip

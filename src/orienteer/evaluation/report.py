@@ -13,10 +13,10 @@ from orienteer.evaluation.figures import FIGURES
 from orienteer.evaluation.generated import ABOUT, EM_T5
 from orienteer.evaluation.markdown import NONE, code, number, plain, table
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
-from orienteer.evaluation.statistics import BASELINE, TESTED, Statistics
+from orienteer.evaluation.statistics import BASELINE, TESTED, Comparison, Statistics
 from orienteer.evaluation.summary import Summary
 
-_SURE = 0.05
+SURE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _differences(findings: Findings) -> list[str]:
         "",
         "Each agent less a baseline on the same questions, in percent points, with the 95 % bootstrap interval and the "
         "p-value of a paired permutation test after Holm's correction over the whole table. "
-        f"Bold where it is below {_SURE}.",
+        f"Bold where it is below {SURE}.",
         "",
     ]
     comparisons = findings.statistics.comparisons
@@ -145,11 +145,7 @@ def _differences(findings: Findings) -> list[str]:
         found = {(each.agent, each.measure): each for each in comparisons if each.baseline == baseline}
         rows = []
         for agent in dict.fromkeys(agent for agent, _ in found):
-            cells = []
-            for measure in TESTED:
-                each = found[agent, measure]
-                text = f"{each.difference:+.2f} [{each.low:+.2f}, {each.high:+.2f}] p {_p(each.p_holm)}"
-                cells.append(f"**{text}**" if each.p_holm < _SURE else text)
+            cells = [difference(found[agent, measure]) for measure in TESTED]
             shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
             rows.append([shown, *cells])
         lines += [f"### Against {code(baseline)}", "", table(["agent", *TESTED], rows)]
@@ -249,5 +245,8 @@ def _same_as(name: str) -> str:
     return f" (ir-measures: `{name}`)" if name else ""
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+def difference(found: Comparison) -> str:
+    """With its interval and corrected p, bold where that is small."""
+    p = "< 0.001" if found.p_holm < 0.001 else f"{found.p_holm:.3f}"
+    text = f"{found.difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}] p {p}"
+    return f"**{text}**" if found.p_holm < SURE else text

@@ -20,6 +20,7 @@ BASELINE = "bm25+ps"
 BASELINES = re.compile(rf"{re.escape(BASELINE)}|bm25@\d+\+ps|prf-answer")
 TESTED = ("NDCG@5", "Top-1", "Top-5", "EM-MR", "score")
 
+Floats = NDArray[np.float64]
 ByAgent = Mapping[str, Mapping[str, float]]
 
 
@@ -95,32 +96,39 @@ def headroom(metrics: ByAgent, ceiling: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _intervals(tables: Mapping[str, NDArray[np.float64]], seed: int) -> dict[str, dict[str, tuple[float, float]]]:
+def _intervals(tables: Mapping[str, Floats], seed: int) -> dict[str, dict[str, tuple[float, float]]]:
     together = bootstrap(np.concatenate(list(tables.values()), axis=1), seed=seed).tolist()
     found = iter(together)
     return {agent: {measure: _pair(next(found)) for measure in QUALITY} for agent in tables}
 
 
-def _comparisons(tables: Mapping[str, NDArray[np.float64]], baseline: str, seed: int) -> list[Comparison]:
-    """Every other agent against one baseline; Holm's correction is over all agents and measures together."""
-    columns = [QUALITY.index(measure) for measure in TESTED]
-    agents = [agent for agent in tables if agent != baseline]
-    if not agents:
+def paired(
+    tables: Mapping[str, Floats], pairs: Sequence[tuple[str, str]], measures: Sequence[str], seed: int
+) -> list[Comparison]:
+    """Agents less baselines over columns [N, measures]; Holm's correction is over all of these together."""
+    if not pairs:
         return []
-    differences = np.concatenate([(tables[agent] - tables[baseline])[:, columns] for agent in agents], axis=1)
+    differences = np.concatenate([tables[agent] - tables[baseline] for agent, baseline in pairs], axis=1)
     bounds = bootstrap(differences, seed=seed)
     p_values = permutation_test(differences, seed=seed).tolist()
-    rows = [(agent, measure) for agent in agents for measure in TESTED]
+    rows = [(*pair, measure) for pair in pairs for measure in measures]
     return [
-        Comparison(agent, baseline, measure, float(mean), float(low), float(high), p, corrected)
-        for (agent, measure), mean, (low, high), p, corrected in zip(
+        Comparison(*row, float(mean), float(low), float(high), p, corrected)
+        for row, mean, (low, high), p, corrected in zip(
             rows, differences.mean(axis=0), bounds, p_values, holm(p_values), strict=True
         )
     ]
 
 
+def _comparisons(tables: Mapping[str, Floats], baseline: str, seed: int) -> list[Comparison]:
+    """Every other agent against one baseline."""
+    columns = [QUALITY.index(measure) for measure in TESTED]
+    tested = {agent: table[:, columns] for agent, table in tables.items()}
+    return paired(tested, [(agent, baseline) for agent in tables if agent != baseline], TESTED, seed)
+
+
 def _overlap(
-    tables: Mapping[str, NDArray[np.float64]], overlaps: NDArray[np.bool_]
+    tables: Mapping[str, Floats], overlaps: NDArray[np.bool_]
 ) -> dict[str, tuple[int, dict[str, dict[str, float]]]]:
     found = {}
     for group, rows in zip(GROUPS, (overlaps, ~overlaps), strict=True):
