@@ -228,5 +228,5 @@ def _show(progress: Progress) -> None:
     values = [(name, progress.values[name]) for name in names if name in progress.values]
     values += [(f"dev {name}", value) for name, value in progress.judged.items()]
     shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
-    what = f"chunk {progress.chunk}" if progress.chunk >= 0 else "imitation"
+    what = f"chunk {progress.chunk}" if progress.chunk >= 0 else "imitation" if progress.values else "start"
     out.print(f"{what}  update {progress.update}  {shown}", soft_wrap=True)

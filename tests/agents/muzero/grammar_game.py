@@ -34,7 +34,7 @@ CONFIG = Config(
         lstm=32, head=16, embed=16, gru=4, past=4, value=Support(-1.0, 2.0, 7), reward=Support(-1.0, 1.0, 5),
         prior=False,
     ),
-    search=SearchSettings(simulations=12, children=20, noise_share=0.25, noise_alpha=0.5),
+    search=SearchSettings(simulations=12, children=20, unvisited="parent", noise_share=0.25, noise_alpha=0.5),
     training=Training(
         batch=32, episodes=32, updates=15, replay=512, steps=TURNS, learning_rate=5e-3, unroll=3, reanalyse=0.25,
         advice=0.0,

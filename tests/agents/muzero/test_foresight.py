@@ -11,18 +11,20 @@ from lexical_reader import LexicalReader
 from little_vocabulary import TERMS
 from small_world import HARD_QUESTIONS, QUESTIONS
 from test_episodes import mind_of
-from tiny_mind import random_scene, tiny_mind
+from tiny_mind import SIZES, random_scene, tiny_mind
 from tiny_muzero import CONFIG, save_muzero, tiny_base
 from tiny_pointer import save_pointer, weigher_tensors
 
 from orienteer.agents.check import check_agent
 from orienteer.agents.muzero.actors import World
 from orienteer.agents.muzero.agent import MuZeroAgent
+from orienteer.agents.muzero.batch import Batcher, Start
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.foresight import IDLE
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, query_grammar
 from orienteer.agents.muzero.planning import plan_turns
 from orienteer.agents.muzero.playing import play_episodes, rethink
+from orienteer.agents.muzero.replay import path_of
 from orienteer.agents.muzero.search import SearchSettings, search
 from orienteer.agents.muzero.world import SLOT_TABLE, LearnedWorld
 from orienteer.agents.pointer.runtime import PointerAgent
@@ -88,10 +90,53 @@ def test_episodes_are_played_and_thought_over_with_what_was_promised(embedded: E
     assert all((old.actions == new.actions).all() for old, new in zip(turns, again, strict=True))
 
 
+def test_in_training_too_it_goes_back_where_nothing_promises_enough_and_remembers_no_such_turn(
+    embedded: EmbeddedEngine,
+) -> None:
+    config = replace(
+        CONFIG, sizes=replace(CONFIG.sizes, look=30.0), decoding=replace(CONFIG.decoding, back=1e6),
+        training=replace(CONFIG.training, turns=4),
+    )  # fmt: skip
+    base = tiny_base()
+    base = replace(base, tensors={**base.tensors, **weigher_tensors()})
+    answered = [question for question in QUESTIONS if question.answers]
+    world = World.of(embedded, LexicalReader(), answered, base, config)
+    for episode in play_episodes(world.environment(0), world.senses, mind_of(world), list(enumerate(answered)), seed=3):
+        assert [len(turn.past) for turn in episode.turns] == [0, 0]
+        assert episode.gain == pytest.approx(sum(turn.reward for turn in episode.turns))
+
+
+def test_f_learns_what_came_besides_the_promise_of_the_refinement_that_was_taken(embedded: EmbeddedEngine) -> None:
+    config = replace(CONFIG, sizes=replace(CONFIG.sizes, look=30.0))
+    base = tiny_base()
+    base = replace(base, tensors={**base.tensors, **weigher_tensors()})
+    answered = [question for question in QUESTIONS if question.answers]
+    world = World.of(embedded, LexicalReader(), answered, base, config)
+    batcher = Batcher(world.grammar, world.index, 12, config.sizes, 0.9)
+    checked = 0
+    for episode in play_episodes(world.environment(0), world.senses, mind_of(world), list(enumerate(answered)), seed=3):
+        path = path_of(episode, config.training, 0.9)
+        for number, turn in enumerate(episode.turns):
+            batch = batcher([Start(episode, path, number)])
+            whole = len(turn.actions)
+            state, node = turn.states[-1], turn.nodes[-1] if turn.nodes[-1] >= 0 else turn.states[-1][NODE]
+            promise = float(turn.slots[turn.word[node], SLOT_TABLE[state[OPERATOR], state[FIELD]]]) / 30
+            assert batch.has_reward[whole, 0]
+            assert batch.reward[whole, 0] == pytest.approx(turn.reward - 0.1 * promise, abs=1e-6)
+            later = np.flatnonzero(batch.has_reward[:, 0])[1:]
+            expected = [each.reward for each in episode.turns[number + 1 :]][: len(later)]
+            assert [batch.reward[place, 0] for place in later] == pytest.approx(expected)
+            checked += 1
+    assert checked > 3
+
+
+@pytest.mark.parametrize("paying", ["rules", "words"])
 @pytest.mark.parametrize("shape", ["short", "paper"])
-def test_in_the_tree_the_first_refinement_is_worth_what_it_promises_and_no_other_rule_is(shape: str) -> None:
+def test_in_the_tree_the_first_refinement_is_worth_what_it_promises_and_no_other_rule_is(
+    shape: str, paying: str
+) -> None:
     grammar = query_grammar(G4, shape)  # type: ignore[arg-type]
-    mind = tiny_mind(grammar)
+    mind = tiny_mind(grammar, replace(SIZES, paying=paying))  # type: ignore[arg-type]
     plain = [random_scene(mind, seed) for seed in range(3)]
     draw = np.random.default_rng(0)
     told = [draw.normal(5, 1, (len(s.tries.trie.word), len(SLOTS))).astype(np.float32) for s in plain]
@@ -108,10 +153,13 @@ def test_in_the_tree_the_first_refinement_is_worth_what_it_promises_and_no_other
                 action, edge = trees.action[tree, parent, place], trees.edge[tree, parent, place]
                 last = world.nodes[tree, parent, edge] if action >= len(grammar) else before[NODE]
                 slot = SLOT_TABLE[before[OPERATOR], before[FIELD]]
-                assert trees.reward[tree, node] == promised[world.local(tree, int(last)), slot]
+                besides = trees.reward[tree, node] - promised[world.local(tree, int(last)), slot]
+                assert besides == 0 if paying == "rules" else 0 < abs(besides) <= 1  # the support of g's own reward
                 completed += 1
+            elif paying == "words" and not before[CROSSED]:
+                assert trees.reward[tree, node] == 0
             else:
-                assert trees.reward[tree, node] < 1.1  # the support of g's own reward ends at 1
+                assert trees.reward[tree, node] < 1.1
     assert completed > 5
 
 

@@ -13,6 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs the extra [train]")
 
+import grammar_game  # noqa: E402
 from grammar_game import (  # noqa: E402
     CONFIG,
     TURNS,
@@ -23,21 +24,24 @@ from grammar_game import (  # noqa: E402
     play,
     sight_of,
 )  # fmt: skip
-from little_vocabulary import SPELLING  # noqa: E402
+from little_vocabulary import SPELLING, choices, moved, term  # noqa: E402
 from tiny_mind import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
 from orienteer.agents.muzero import checkpoint  # noqa: E402
 from orienteer.agents.muzero.actors import Task  # noqa: E402
-from orienteer.agents.muzero.batch import INDEX_PIECE, Batcher, Start  # noqa: E402
+from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batcher, Start  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
+from orienteer.agents.muzero.grammar import WORD_ENDS  # noqa: E402
 from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
 from orienteer.agents.muzero.model import MuZeroModel, decoded, two_hot  # noqa: E402
+from orienteer.agents.muzero.moves import join  # noqa: E402
 from orienteer.agents.muzero.publishing import publish, published  # noqa: E402
 from orienteer.agents.muzero.replay import Replay, path_of  # noqa: E402
 from orienteer.agents.muzero.scenes import Mind  # noqa: E402
 from orienteer.agents.muzero.thinking import expected, forward, hidden, rule_scores  # noqa: E402
 from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
+from orienteer.agents.muzero.watching import Limits  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
 torch.set_num_threads(1)  # products of this size gain nothing from two, and wait for each other on a busy machine
@@ -105,7 +109,7 @@ def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar
     publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
     for episode in play(config, Task(0, 0, 5, 0, str(tmp_path))):
         path = path_of(episode, config.training, 0.9)
-        batch = Batcher(grammar_of(config), index_trie(), 9, 4, prior)([Start(episode, path, TURNS - 1)])
+        batch = Batcher(grammar_of(config), index_trie(), 9, config.sizes, 0.9)([Start(episode, path, TURNS - 1)])
         found = losses(model, batch, config.training, index_trie())
         turn = episode.turns[-1]
         entropies = [-(shares * np.log(shares)).sum() for _, shares in map(turn.policy, range(len(turn.actions)))]
@@ -113,15 +117,19 @@ def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar
         assert found.parts["policy"] == pytest.approx(weighed, rel=1e-3, abs=1e-4)
 
 
-def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path) -> None:
+@pytest.mark.parametrize("paying", ["rules", "words"])
+def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path, paying: str) -> None:
+    config = replace(CONFIG, sizes=replace(CONFIG.sizes, paying=paying))  # type: ignore[arg-type]
     model = new_model()
     publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
-    [episode] = play(CONFIG, Task(0, 0, 1, 0, str(tmp_path)))
-    path = path_of(episode, CONFIG.training, 0.9)
-    batch = Batcher(grammar_of(), index_trie(), 8, 4, False)([Start(episode, path, 0)])
+    [episode] = play(config, Task(0, 0, 1, 0, str(tmp_path)))
+    path = path_of(episode, config.training, 0.9)
+    batch = Batcher(grammar_of(), index_trie(), 8, config.sizes, 0.9)([Start(episode, path, 0)])
     rules = len(episode.turns[0].actions)
-    assert batch.has_reward[:, 0].tolist() == [0.0] + [1.0] * len(path.reward) + [0.0] * (8 - len(path.reward))
-    assert batch.reward[rules, 0] == episode.turns[0].reward
+    whole = np.cumsum([len(turn.actions) for turn in episode.turns]).tolist()
+    paid = range(1, len(path.reward) + 1) if paying == "rules" else whole
+    assert np.flatnonzero(batch.has_reward[:, 0]).tolist() == list(paid)
+    assert [batch.reward[place, 0] for place in whole] == [turn.reward for turn in episode.turns]
     assert batch.value[: len(path.target), 0] == pytest.approx(path.target)
     assert batch.has_value[:, 0].sum() == len(path.target)
     for place in range(9):
@@ -139,6 +147,38 @@ def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path) ->
     assert set(taken) | set(offered) <= {-1, 4}
 
 
+@pytest.mark.parametrize("shape", ["short", "paper"])
+def test_an_unrolling_takes_the_steps_of_a_plan_and_pays_where_words_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    """Words that the index can continue are ended by a rule of their own once a plan takes words from the index."""
+    monkeypatch.setattr(grammar_game, "WORDS", [term(text, "snippet") for text in ("keeper", "river", "storm")])
+    config = replace(CONFIG, shape=shape)  # type: ignore[arg-type]
+    grammar, index = grammar_of(config), index_trie()
+    publish(tmp_path, {f"muzero.{n}": v for n, v in new_model(config).tensors().items()}, 0)
+    ended = 0
+    for episode in play(config, Task(0, 0, 12, 0, str(tmp_path))):
+        first = episode.turns[0]
+        batch = Batcher(grammar, index, 20, config.sizes, 0.9)(
+            [Start(episode, path_of(episode, config.training, 0.9), 0)]
+        )
+        rooms, _ = join([first.tries], [False], index)
+        state, whole = grammar.start(first.left), []
+        for place in range(int((batch.kinds[:, 0] >= 0).sum())):
+            kind, number = int(batch.kinds[place, 0]), int(batch.ids[place, 0])
+            action = number if kind == RULE else len(grammar) + number
+            if kind == LOCAL_PIECE:
+                action = len(grammar) + int(first.piece[number])
+            offered = dict(choices(state, 0, grammar, rooms))
+            assert action in offered
+            ended += kind == RULE and grammar.rules[number].needs == WORD_ENDS
+            state, word = moved(state, 0, action, offered[action], grammar, rooms)
+            whole += [place + 1] if word >= 0 else []
+        assert np.flatnonzero(batch.has_reward[:, 0]).tolist() == whole
+        assert [batch.reward[place, 0] for place in whole] == [turn.reward for turn in episode.turns]
+    assert ended > 3 if shape == "short" else True
+
+
 @pytest.mark.parametrize(("shape", "at_once"), [("short", True), ("paper", False)])
 def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
     tmp_path: Path, shape: str, at_once: bool
@@ -148,7 +188,7 @@ def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
     publish(tmp_path, {f"muzero.{n}": v for n, v in new_model(config).tensors().items()}, 0)
     episodes = play(config, Task(0, 0, 8, 0, str(tmp_path)))
     starts = [Start(episode, path_of(episode, config.training, 0.9), 0) for episode in episodes]
-    batch = Batcher(grammar_of(config), index_trie(), 12, 4, False)(starts)
+    batch = Batcher(grammar_of(config), index_trie(), 12, config.sizes, 0.9)(starts)
     assert bool(len(batch.beginnings)) is at_once
     assert at_once or (batch.candidates.kind == INDEX_PIECE).any()
     found = losses(new_model(config), batch, config.training, index_trie())
@@ -159,7 +199,7 @@ def test_of_a_demonstration_among_one_s_own_episodes_only_the_policy_is_learned(
     publish(tmp_path, {f"muzero.{n}": v for n, v in new_model().tensors().items()}, 0)
     own, shown = play(CONFIG, Task(0, 0, 2, 0, str(tmp_path)))
     starts = [Start(e, path_of(e, CONFIG.training, 0.9), 0, worth=e is own) for e in (own, shown)]
-    batch = Batcher(grammar_of(), index_trie(), 5, 4, False)(starts)
+    batch = Batcher(grammar_of(), index_trie(), 5, CONFIG.sizes, 0.9)(starts)
     assert (batch.has_policy.sum(0) > 0).all()
     assert (batch.has_value.sum(0) > 0).tolist() == (batch.has_reward.sum(0) > 0).tolist() == [True, False]
 
@@ -288,8 +328,6 @@ def test_a_learner_killed_at_random_moments_ends_with_the_unbroken_weights(tmp_p
 
 
 def test_a_policy_that_loses_its_doubts_stops_the_run_and_keeps_the_best(tmp_path: Path) -> None:
-    from orienteer.agents.muzero.watching import Limits
-
     kept: list[Path] = []
     parts = parts_of(judge=lambda weights: {"reward": 1.0}, keep=lambda folder, weights, notes: kept.append(folder))
     options = Run(tmp_path, chunks=9, judge_chunks=1, limits=Limits(entropy=99.0, patience=3))
@@ -299,6 +337,63 @@ def test_a_policy_that_loses_its_doubts_stops_the_run_and_keeps_the_best(tmp_pat
     assert kept == [tmp_path / "best"]
     again = train(CONFIG, options, parts)  # a run that has collapsed stays stopped
     assert again.done == place.done
+
+
+class Fading(MakeGame):
+    """Whatever is played pays more and more in the first three chunks, and nothing afterwards."""
+
+    def __call__(self):  # type: ignore[no-untyped-def]
+        return lambda task: play(self.config, task, ((0.3, 0.6, 1.0, *([0.0] * 99))[task.number],) * len(WORDS))
+
+
+def test_without_a_judge_a_run_that_collapses_leaves_the_weights_that_played_best(tmp_path: Path) -> None:
+    kept: list[int] = []
+    parts = parts_of(make_actor=Fading(), keep=lambda folder, weights, notes: kept.append(notes["update"]))
+    limits = Limits(settled=2, reward=0.2, patience=2)
+    place = train(CONFIG, Run(tmp_path, chunks=20, judge_chunks=1, limits=limits), parts)
+    assert "reward has fallen" in place.stopped
+    assert kept[-1] == 3 * CONFIG.training.updates < place.update
+
+
+def test_without_a_judge_a_run_that_ends_well_leaves_its_last_weights(tmp_path: Path) -> None:
+    kept: list[int] = []
+    parts = parts_of(make_actor=Fading(), keep=lambda folder, weights, notes: kept.append(notes["update"]))
+    place = train(CONFIG, Run(tmp_path, chunks=5, judge_chunks=1), parts)
+    assert kept[-1] == place.update == 5 * CONFIG.training.updates
+
+
+def test_what_a_run_starts_from_is_judged_first_and_kept_where_nothing_is_better(tmp_path: Path) -> None:
+    kept: list[int] = []
+    worth = iter([5.0, 4.0, 3.0])
+    parts = parts_of(
+        judge=lambda weights: {"reward": next(worth)}, keep=lambda folder, weights, notes: kept.append(notes["update"])
+    )
+    place = train(CONFIG, Run(tmp_path, chunks=2, judge_chunks=1), parts)
+    assert (place.best, place.misses, kept) == (5.0, 2, [0])
+
+
+class Advised(MakeGame):
+    def __call__(self):  # type: ignore[no-untyped-def]
+        return lambda task: [replace(episode, advised=True) for episode in play(self.config, task)]
+
+
+def test_of_episodes_with_advice_only_the_policy_is_learned(tmp_path: Path) -> None:
+    for make, learned in ((Advised(), False), (MakeGame(), True)):
+        parts = parts_of(make_actor=make)
+        before = {name: value.copy() for name, value in parts.model.tensors().items()}
+        train(CONFIG, Run(tmp_path / make.__class__.__name__, chunks=1), parts)
+        after = parts.model.tensors()
+        for name in ("value.out.bias", "reward.out.bias"):
+            assert (before[name] != after[name]).any() == learned
+        assert (before["policy.out.bias"] != after["policy.out.bias"]).any()
+
+
+def test_values_and_rewards_are_about_nothing_before_anything_was_learned() -> None:
+    model = new_model()
+    with torch.no_grad():
+        state = torch.randn(50, 2 * CONFIG.sizes.lstm)
+        assert decoded(model.value(state), CONFIG.sizes.value).abs().max() < 0.1
+        assert decoded(model.reward(state[:, : CONFIG.sizes.lstm]), CONFIG.sizes.reward).abs().max() < 0.1
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 from orienteer.agents.muzero.display import turn_tree
 from orienteer.agents.muzero.folder import SHIPPED, MuZeroFiles, load_folder
+from orienteer.agents.muzero.foresight import promises_little
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.index_words import index_words
 from orienteer.agents.muzero.planning import Grown, Plan, plan_turns
 from orienteer.agents.muzero.playing import Senses
 from orienteer.agents.muzero.scenes import Mind
 from orienteer.agents.muzero.search import SearchSettings
-from orienteer.agents.muzero.sight import Eyes, Sight
+from orienteer.agents.muzero.sight import Eyes
 from orienteer.agents.muzero.tries import Trie, local_tries
 from orienteer.agents.pointer.decoding import has_room
 from orienteer.agents.pointer.runtime import plain_tokenizer
@@ -54,7 +55,6 @@ class MuZeroAgent:
             self._mind = Mind(files.own, config.sizes, eyes.words, self.grammar, trie)
         except (KeyError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a MuZero: {error!r}; train it again") from None
-        self._back = config.decoding.back
         self._threads = threads or len(os.sched_getaffinity(0))
         self.fingerprint = f"{files.fingerprint}-{self.search.simulations}-{compute}"
 
@@ -90,16 +90,11 @@ class MuZeroAgent:
         plans = plan_turns(self._mind, scenes, self.search, grown=grown, threads=self._threads)
         for plan, (look, sight), observation in zip(plans, seen, observations, strict=True):
             action: Action = plan.action(look.terms)
-            if self._promises_little(sight) and observation.refinements:
+            if promises_little(sight, self._senses.config) and observation.refinements:
                 action = UNDO
             room = has_room(observation, self._senses.looker.lexicon)
             decided.append((action if room else STOP, plan))
         return decided
-
-    def _promises_little(self, sight: Sight) -> bool:
-        """Whether it looked, and nothing within sight is worth going on from here; as the pointer has it."""
-        look = self._mind.sizes.look
-        return look > 0 and not (sight.slots > look * self._back).any()
 
     def _notes(self, plan: Plan, searches: Sequence[Grown]) -> dict[str, Any]:
         told = {

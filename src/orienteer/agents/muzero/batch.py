@@ -6,14 +6,16 @@ its own, as it is inside a plan: later rules are those that take words from the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.agents.muzero.config import Sizes
 from orienteer.agents.muzero.grammar import (
     ANY_PIECE,
     CROSSED,
@@ -29,7 +31,7 @@ from orienteer.agents.muzero.grammar import (
 )  # fmt: skip
 from orienteer.agents.muzero.moves import Rooms, join, legal, most_actions
 from orienteer.agents.muzero.replay import Path
-from orienteer.agents.muzero.scenes import lean, node_words
+from orienteer.agents.muzero.scenes import lean, node_words, promised_rewards
 from orienteer.agents.muzero.tries import Trie
 from orienteer.agents.muzero.turns import Episode, Turn
 from orienteer.agents.muzero.world import SLOT_TABLE
@@ -107,12 +109,26 @@ class Batch:
     pieces: Ints
 
 
+class _Step(NamedTuple):
+    """A rule along an unrolling: the value before it, and the reward after it, which counts where it `pays`.
+
+    `turn` is -1 past the end; `end` is the rule that ends a word, where that is not among the rules that were taken.
+    """
+
+    turn: int
+    rule: int
+    value: float
+    reward: float
+    pays: bool
+    end: int = -1
+
+
 class Batcher:
     """Makes batches; knows the grammar and the index's words."""
 
-    def __init__(self, grammar: QueryGrammar, index: Trie, unroll: int, past: int, prior: bool) -> None:
-        self._grammar, self._index = grammar, index
-        self._unroll, self._past, self._prior = unroll, past, prior
+    def __init__(self, grammar: QueryGrammar, index: Trie, unroll: int, sizes: Sizes, discount: float) -> None:
+        self._grammar, self._index, self._unroll = grammar, index, unroll
+        self._sizes, self._discount = sizes, discount
 
     @cached_property
     def _index_stacks(self) -> Ints:
@@ -137,7 +153,7 @@ class _Making:
         self, maker: Batcher, starts: Sequence[Start], turns: tuple[Turn, ...], rooms: Rooms, offsets: Ints, places: int
     ) -> None:
         self._grammar, self._index, self._stacks = maker._grammar, maker._index, maker._index_stacks
-        self._unroll, self._prior = maker._unroll, maker._prior
+        self._unroll, self._sizes, self._discount = maker._unroll, maker._sizes, maker._discount
         self._turns, self._rooms, self._offsets = turns, rooms, offsets
         size = len(starts)
         self._kinds, self._ids = np.full((places, size), -1, np.int8), np.zeros((places, size), np.int32)
@@ -151,63 +167,102 @@ class _Making:
         most = most_actions(self._grammar, rooms)
         self._actions, self._nodes = np.empty(most, np.int32), np.empty(most, np.int32)
         longest = max((len(turn.past) for turn in turns), default=0)
-        self._past = np.full((size, min(longest, maker._past)), -1, np.int32)
+        self._past = np.full((size, min(longest, maker._sizes.past)), -1, np.int32)
         self._lengths = np.zeros(size, np.int32)
         for row, turn in enumerate(turns):
-            own = turn.past[-maker._past :]
+            own = turn.past[-maker._sizes.past :]
             self._past[row, : len(own)] = own
             self._lengths[row] = len(own)
 
     def add(self, row: int, start: Start) -> None:
-        path, turns = start.path, start.episode.turns
-        at = int(path.starts[start.turn])
-        end = int(path.starts[-1])
+        turns = start.episode.turns
         leaning = None
-        if self._prior:
+        if self._sizes.prior:
             turn = turns[start.turn]
             leaning = lean(turn.slots.astype(np.float32), turn.where, turn.tries)
-        for place in range(start.skip + self._unroll + 1):
-            here = at + place
+        reward, pays = 0.0, False
+        for place, step in enumerate(islice(self._steps(start), start.skip + self._unroll + 1)):
             counts = place >= start.skip
-            if here > end:
-                break
             self._has_value[place, row] = counts and start.worth
-            self._value[place, row] = path.target[here]
+            self._value[place, row] = step.value
             if place > 0:
-                self._reward[place, row] = path.reward[here - 1]
-                self._has_reward[place, row] = counts and start.worth and place > start.skip
-            if here == end:
-                continue
-            turn, rule = turns[path.turn[here]], int(path.rule[here])
-            own = int(path.turn[here]) == start.turn
-            if counts and self._choice(place, row, turn, rule, own, leaning):
+                self._reward[place, row] = reward
+                self._has_reward[place, row] = counts and start.worth and place > start.skip and pays
+            if step.turn < 0:
+                break
+            own = step.turn == start.turn
+            reward, pays = step.reward, step.pays
+            if counts and self._choice(place, row, turns[step.turn], step, own, leaning):
                 self._has_policy[place, row] = 1
             if place < len(self._kinds):
-                self._kinds[place, row], self._ids[place, row] = self._taken(row, turn, rule, own)
+                self._kinds[place, row], self._ids[place, row] = self._taken(row, turns[step.turn], step, own)
 
-    def _taken(self, row: int, turn: Turn, rule: int, own: bool) -> tuple[int, int]:
-        action = int(turn.actions[rule])
+    def _steps(self, start: Start) -> Iterator[_Step]:
+        """The rules from a start on as the model takes them, and after the last one a step without a turn."""
+        path, turns = start.path, start.episode.turns
+        for at in range(int(path.starts[start.turn]), int(path.starts[-1])):
+            number, rule = int(path.turn[at]), int(path.rule[at])
+            turn, own, reward = turns[number], int(path.turn[at]) == start.turn, float(path.reward[at])
+            last = rule == len(turn.actions) - 1
+            whole = last and int(turn.actions[rule]) != self._grammar.stop
+            if whole and own and self._sizes.paying == "words" and self._sizes.look:
+                reward -= self._promised(turn)
+            pays = whole or self._sizes.paying == "rules"
+            end = -1 if own or not whole else self._end(turn, rule)
+            if end < 0:
+                yield _Step(number, rule, float(path.target[at]), reward, pays)
+                continue
+            yield _Step(number, rule, float(path.target[at]), 0.0, self._sizes.paying == "rules")
+            worth = float(path.reward[at] + self._discount * path.target[at + 1])
+            yield _Step(number, rule, worth, reward, pays, end)
+        yield _Step(-1, 0, float(path.target[int(path.starts[-1])]), 0.0, False)
+
+    def _end(self, turn: Turn, rule: int) -> int:
+        """The rule that ends a word where the index, unlike the observation, has longer ones; -1 where none is due."""
+        state = turn.states[rule].copy()
+        piece = int(turn.actions[rule]) - len(self._grammar)
+        if piece < 0 or not self._as_index(state, turn, rule):
+            return -1
+        tables = self._grammar.tables
+        node, after = self._index.child(int(state[NODE]), piece), int(tables.after_piece[state[STACK]])
+        goes_on = node >= 0 and self._index.degree[node] > 0
+        return int(tables.ends[after]) if goes_on and after >= 0 else -1
+
+    def _promised(self, turn: Turn) -> float:
+        """The reward that the refinement of a turn promised: f has to tell what came besides."""
+        state, node = turn.states[-1], int(turn.nodes[-1])
+        node = node if node >= 0 else int(state[NODE])
+        slot = SLOT_TABLE[state[OPERATOR], state[FIELD]]
+        return float(promised_rewards(turn.slots[turn.word[node], slot], self._sizes))
+
+    def _taken(self, row: int, turn: Turn, step: _Step, own: bool) -> tuple[int, int]:
+        action = int(turn.actions[step.rule]) if step.end < 0 else step.end
         rules = len(self._grammar)
         if action < rules:
             return RULE, action if own else int(self._grammar.as_index[action])
         if own:
-            return LOCAL_PIECE, int(turn.nodes[rule]) + int(self._offsets[row])
+            return LOCAL_PIECE, int(turn.nodes[step.rule]) + int(self._offsets[row])
         return INDEX_PIECE, action - rules
 
     def _choice(
-        self, place: int, row: int, turn: Turn, rule: int, own: bool, leaning: NDArray[np.float32] | None
+        self, place: int, row: int, turn: Turn, step: _Step, own: bool, leaning: NDArray[np.float32] | None
     ) -> bool:
         """Adds what there was to choose; False where the target has no part in it."""
+        rule = step.rule
         state = turn.states[rule].copy()
         if own and state[NODE] >= 0:
             state[NODE] += self._offsets[row]
         if not own and not self._as_index(state, turn, rule):
             return False
-        if not own and state[NODE] == 0 and self._grammar.tables.takes[state[STACK]] == ANY_PIECE:
+        if step.end < 0 and not own and state[NODE] == 0 and self._grammar.tables.takes[state[STACK]] == ANY_PIECE:
             return self._beginning(place, row, turn, rule)
+        if step.end >= 0:
+            piece = int(turn.actions[rule]) - len(self._grammar)
+            state[NODE] = self._index.child(int(state[NODE]), piece)
+            state[STACK] = self._grammar.tables.after_piece[state[STACK]]
         count = legal(state, row, self._grammar.tables, self._rooms, self._actions, self._nodes)
         actions, nodes = self._actions[:count].copy(), self._nodes[:count].copy()
-        wanted, shares = turn.policy(rule)
+        wanted, shares = turn.policy(rule) if step.end < 0 else (np.array([step.end], np.int32), np.ones(1, np.float32))
         if not own:
             rules = wanted < len(self._grammar)
             wanted = np.where(rules, self._grammar.as_index[np.where(rules, wanted, 0)], wanted)

@@ -217,6 +217,10 @@ def _digest(file: Path, config: Config, senses: Senses) -> str:
     with file.open("rb") as opened:
         own = hashlib.file_digest(opened, "sha256").hexdigest()
     told = asdict(config)
-    kept = {name: told[name] for name in ("grammar", "shape", "fields", "snippet", "title_pieces", "max_pieces")}
-    text = json.dumps([own, kept, config.sizes.past, senses.spelling.digest, senses.eyes.fingerprint], sort_keys=True)
+    names = ("grammar", "shape", "fields", "snippet", "title_pieces", "max_pieces", "decoding")
+    kept = {name: told[name] for name in names}
+    text = json.dumps(
+        [own, kept, config.sizes.past, config.sizes.look, senses.spelling.digest, senses.eyes.fingerprint],
+        sort_keys=True,
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.look import Look
 from orienteer.agents.muzero.matrix import Floats
 from orienteer.agents.muzero.sight import Sight
@@ -25,6 +26,12 @@ from orienteer.query import Grammar
 from orienteer.session import Lexicon, Observation
 
 IDLE = -0.01  # a refinement that finds nothing new costs a step and no reading
+
+
+def promises_little(sight: Sight, config: Config) -> bool:
+    """Whether it looked, and nothing within sight is worth going on from here; as the pointer has it."""
+    look = config.sizes.look
+    return look > 0 and not (sight.slots > look * config.decoding.back).any()
 
 
 class Foresight:

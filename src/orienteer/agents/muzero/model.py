@@ -20,14 +20,18 @@ WORD_BASIS = 64  # directions of the word table that pieces are told apart by
 class Head(nn.Module):
     """One part of f: a hidden layer, ReLU, layer norm, and what is read off it."""
 
-    def __init__(self, inner: int, hidden: int, outer: int) -> None:
+    def __init__(self, inner: int, hidden: int, outer: int | Support) -> None:
         super().__init__()
+        numbers = torch.zeros(outer) if isinstance(outer, int) else _numbers(outer)
         self.hidden = nn.Linear(inner, hidden)
         self.norm = nn.LayerNorm(hidden)
-        self.out = nn.Linear(hidden, outer)
-        # At first every outcome is as likely as any other, and a policy that starts from a clone's is the clone's.
+        self.out = nn.Linear(hidden, len(numbers))
+        # At first a policy that starts from a clone's is the clone's, and values and rewards are about 0, as most are:
+        # what is hoped for before anything was learned would be what the first searches go by.
         nn.init.normal_(self.out.weight, std=0.01)
-        nn.init.zeros_(self.out.bias)
+        spread = 1.0 if isinstance(outer, int) else (outer.high - outer.low) / (outer.bins - 1)
+        with torch.no_grad():
+            self.out.bias.copy_(-0.5 * (numbers / spread) ** 2)
 
     def query(self, x: Tensor) -> Tensor:
         normed: Tensor = self.norm(torch.relu(self.hidden(x)))
@@ -85,8 +89,8 @@ class MuZeroModel(nn.Module):
             nn.init.normal_(layer.weight, std=0.01)
         self.dynamics = Dynamics(sizes, rules)
         self.policy = Head(2 * sizes.lstm, sizes.head, rules)
-        self.value = Head(2 * sizes.lstm, sizes.head, sizes.value.bins)
-        self.reward = Head(sizes.lstm, sizes.head, sizes.reward.bins)
+        self.value = Head(2 * sizes.lstm, sizes.head, sizes.value)
+        self.reward = Head(sizes.lstm, sizes.head, sizes.reward)
         self.prior_scale = nn.Parameter(torch.ones(()))
 
     def begin(self, whole: Tensor, past: Tensor, lengths: Tensor) -> Tensor:
@@ -134,8 +138,11 @@ def two_hot(values: Tensor, support: Support) -> Tensor:
 
 def decoded(logits: Tensor, support: Support) -> Tensor:
     """The mean of categorical logits [n, bins]."""
-    numbers = torch.linspace(support.low, support.high, support.bins)
-    return (torch.softmax(logits, -1) * numbers).sum(-1)
+    return (torch.softmax(logits, -1) * _numbers(support)).sum(-1)
+
+
+def _numbers(support: Support) -> Tensor:
+    return torch.linspace(support.low, support.high, support.bins)
 
 
 def scaled_gradient(x: Tensor, factor: float) -> Tensor:

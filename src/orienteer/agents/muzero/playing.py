@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from orienteer.agents.muzero.advice import Adviser, promoted
 from orienteer.agents.muzero.config import Config
-from orienteer.agents.muzero.foresight import Foresight
+from orienteer.agents.muzero.foresight import Foresight, promises_little
 from orienteer.agents.muzero.grammar import LEFT, QueryGrammar
 from orienteer.agents.muzero.look import Look, Looker
 from orienteer.agents.muzero.memory import Memory
@@ -25,7 +25,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS
 from orienteer.rocchio.vocabulary import Word
-from orienteer.session import Environment, Observation, Session
+from orienteer.session import UNDO, Action, Environment, Observation, Session
 from orienteer.session.score import reward
 
 
@@ -101,7 +101,6 @@ def play_episodes(
     keep_rows: bool = False,
 ) -> list[Episode]:
     """One episode a question, which comes with the episode's number: the number and the seed decide every draw."""
-    config = senses.config
     sessions = environment.open([question for _, question in questions])
     draws = [np.random.default_rng([seed, number]) for number, _ in questions]
     advised = [draw.random() < advice for draw in draws]
@@ -110,33 +109,49 @@ def play_episodes(
         _Game(number, session, draw, ideal, ideal is not None, [])
         for (number, _), session, draw, ideal in zip(questions, sessions, draws, ideals, strict=True)
     ]
-    for _ in range(config.training.turns):
+    for _ in range(senses.config.training.turns):
         going = [game for game in games if not game.session.ended]
         if not going:
             break
-        observations = environment.observe([game.session for game in going])
-        seen = senses.see(observations)
-        tries = [_tries(look, senses.spelling, game) for (look, _), game in zip(seen, going, strict=True)]
-        pasts = [senses.memory(observation.refinements, config.sizes.past) for observation in observations]
-        scenes = [
-            mind.scene(sight, look.terms, trie, past, observation.steps_left, observation.may_stop)
-            for (look, sight), trie, past, observation in zip(seen, tries, pasts, observations, strict=True)
-        ]
-        plans = plan_turns(
-            mind, scenes, config.search, [game.draw for game in going], config.training.temperature,
-            threads=senses.threads, together=config.training.recurrent_batch,
-        )  # fmt: skip
-        actions = [plan.action(look.terms) for plan, (look, _) in zip(plans, seen, strict=True)]
-        before = [game.session for game in going]
-        for game, session in zip(going, environment.take(before, actions), strict=True):
-            game.session = session
-        rows = zip(going, before, seen, tries, pasts, plans, scenes, strict=True)
-        for game, was, (look, sight), trie, past, plan, scene in rows:
-            gain = _gain(was, game.session, plan, config)
-            if plan.actions:
-                left = int(scene.state[LEFT])
-                game.turns.append(turn_of(look, sight, trie, past, plan, gain, left, scene.may_stop, keep_rows))
+        _play_turn(environment, senses, mind, going, keep_rows)
     return [_episode(game) for game in games]
+
+
+def _play_turn(environment: Environment, senses: Senses, mind: Mind, games: Sequence[_Game], keep_rows: bool) -> None:
+    """A refinement in every game; or the last one is taken back, where the agent would, and nothing is remembered."""
+    config = senses.config
+    observations = environment.observe([game.session for game in games])
+    seen = senses.see(observations)
+    on = [
+        place
+        for place, (observation, (_, sight)) in enumerate(zip(observations, seen, strict=True))
+        if not (observation.refinements and promises_little(sight, config))
+    ]
+    tries = {place: _tries(seen[place][0], senses.spelling, games[place]) for place in on}
+    pasts = {place: senses.memory(observations[place].refinements, config.sizes.past) for place in on}
+    scenes = []
+    for place in on:
+        (look, sight), observation = seen[place], observations[place]
+        left, may_stop = observation.steps_left, observation.may_stop
+        scenes.append(mind.scene(sight, look.terms, tries[place], pasts[place], left, may_stop))
+    plans = plan_turns(
+        mind, scenes, config.search, [games[place].draw for place in on], config.training.temperature,
+        threads=senses.threads, together=config.training.recurrent_batch,
+    )  # fmt: skip
+    actions: list[Action] = [UNDO] * len(games)
+    for place, plan in zip(on, plans, strict=True):
+        actions[place] = plan.action(seen[place][0].terms)
+    before = [game.session for game in games]
+    for game, session in zip(games, environment.take(before, actions), strict=True):
+        game.session = session
+    for place, plan, scene in zip(on, plans, scenes, strict=True):
+        game, (look, sight) = games[place], seen[place]
+        if plan.actions:
+            gain = _gain(before[place], game.session, plan, config)
+            left = int(scene.state[LEFT])
+            game.turns.append(
+                turn_of(look, sight, tries[place], pasts[place], plan, gain, left, scene.may_stop, keep_rows)
+            )
 
 
 def _ideals(

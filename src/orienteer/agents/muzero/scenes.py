@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.muzero.config import Sizes
+from orienteer.agents.muzero.config import Paying, Sizes
 from orienteer.agents.muzero.grammar import LOCAL, OPERATORS, QueryGrammar
 from orienteer.agents.muzero.matrix import Floats, product
 from orienteer.agents.muzero.sight import Sight
@@ -19,7 +19,8 @@ from orienteer.agents.pointer.slots import SLOTS
 from orienteer.engine.kernels.compile import kernel
 from orienteer.session import Term
 
-REWARD = 0.25  # about what the score rises by where a unit is promised
+# What the score rises by where a unit is promised: as it was guessed, and as rewards have shown it (lab book).
+PROMISED: Mapping[Paying, float] = {"rules": 0.25, "words": 0.1}
 NOWHERE = np.float32(-30.0)  # the log of the weight of no word at all
 
 
@@ -59,7 +60,7 @@ class Mind:
             embeds = embeds + _means(_product(sight.terms, self._word_embed), tries.trie.word, parents, counts)
         leaning = lean(sight.slots, terms, tries) if self.sizes.prior else np.zeros((2, len(pieces), 1), np.float32)
         state = self.grammar.start(steps_left)
-        promised = foreseen(sight.slots, tries, self.sizes.look)
+        promised = foreseen(sight.slots, tries, self.sizes)
         return Scene(latent, state, tries, keys, embeds, leaning, promised, float(sight.stop), may_stop)
 
     def _remember(self, past: Sequence[int]) -> Floats:
@@ -98,12 +99,17 @@ def _product(x: Floats, layer: Linear) -> Floats:
     return out
 
 
-def foreseen(slots: Floats, tries: LocalTries, look: float) -> Floats:
+def foreseen(slots: Floats, tries: LocalTries, sizes: Sizes) -> Floats:
     """[nodes, slots]: the reward that the word ending at a node promises; [nodes, 0] where nothing is foreseen."""
     word = tries.trie.word
-    if not look or not len(slots):
+    if not sizes.look or not len(slots):
         return np.zeros((len(word), 0), np.float32)
-    rewards: Floats = slots[np.maximum(word, 0)] * np.float32(REWARD / look)
+    return promised_rewards(slots, sizes)[np.maximum(word, 0)]
+
+
+def promised_rewards(slots: NDArray[Any], sizes: Sizes) -> Floats:
+    """[terms, slots]: what the score is to rise by, from what h saw where the engine was asked."""
+    rewards: Floats = slots.astype(np.float32) * np.float32(PROMISED[sizes.paying] / sizes.look)
     return rewards
 
 

@@ -60,6 +60,7 @@ class Thinking(NamedTuple):
     reward_support: Floats
     relu_gates: bool
     prior_scale: float
+    words_pay: bool
 
 
 def thinking_from(tensors: Mapping[str, NDArray[Any]], sizes: Sizes) -> Thinking:
@@ -88,6 +89,7 @@ def thinking_from(tensors: Mapping[str, NDArray[Any]], sizes: Sizes) -> Thinking
         _support(sizes.value.low, sizes.value.high, sizes.value.bins),
         _support(sizes.reward.low, sizes.reward.high, sizes.reward.bins),
         sizes.gates == "relu", float(tensors["prior_scale"].reshape(())) if sizes.prior else 0.0,
+        sizes.paying == "words",
     )  # fmt: skip
 
 

@@ -138,14 +138,13 @@ class _Learner:
         self.optimiser = make_optimiser(self.model, config.training)
         if parts.h is not None:
             trained = [p for p in parts.h.parameters() if p.requires_grad]
-            self.optimiser.add_param_group({"params": trained, "share": 0.05})
+            decay = config.training.weight_decay
+            self.optimiser.add_param_group({"params": trained, "weight_decay": decay, "share": 0.05})
         discount = config.search.discount
         self.replay = Replay(config.training, discount)
         self.demonstrations = Replay(_unbounded(config), discount)
         self.demonstrations.add(demonstrations)
-        self.batcher = Batcher(
-            parts.grammar, parts.index, config.training.unroll, config.sizes.past, config.sizes.prior
-        )
+        self.batcher = Batcher(parts.grammar, parts.index, config.training.unroll, config.sizes, discount)
         self.place = Place(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
         self.watch = Watch.from_dict(run.limits, self.place.watch) if self.place.watch else Watch(run.limits)
         self.began, self.already, self.saved = time.monotonic(), self.place.spent, time.monotonic()
@@ -160,7 +159,7 @@ class _Learner:
         if waiting:
             results = run_chunks(self.parts.make_actor, waiting, workers=self.options.workers, ray=self.options.ray)
             self._play(iter(results), waiting)
-        if self.place.best is None:
+        if self.place.best is None or (self.parts.judge is None and not self.place.stopped):
             self._keep({})
         self._save()
         return self.place
@@ -178,18 +177,24 @@ class _Learner:
         if self.options.clone_updates and not len(self.demonstrations):
             raise TrainingError("updates by imitation were asked for, but there are no demonstrations")
         sums: Counter[str] = Counter()
+        summed = 0
         while self.place.cloned < self.options.clone_updates and not self._late():
             chance = np.random.default_rng([self.options.seed, 1, self.place.cloned])
             starts = self._drawn(self.demonstrations, self.config.training.batch, chance)[1]
             sums.update(self._learn(starts, self.config.training.clone_rate)[0])
             self.place.cloned += 1
+            summed += 1
             if self.place.cloned % 50 == 0 or self.place.cloned == self.options.clone_updates:
-                values = {name: value / 50 for name, value in sums.items()}
+                values = {name: value / summed for name, value in sums.items()}
                 self._report(Progress(-1, self.place.cloned, values, {}))
                 sums.clear()
+                summed = 0
                 self._save_now_and_then()
-        if self.place.best is None and self.place.cloned:
-            self._judge(-1)
+        if self.place.best is None and not self.place.done:
+            # What nothing has been played for yet is the best so far: reinforcement has to be better than it.
+            judged = self._judge()
+            if judged:
+                self._report(Progress(-1, self.place.cloned, {}, judged))
             self._save()
 
     def _play(self, results: Iterator[tuple[int, list[Episode]]], tasks: Sequence[Task]) -> None:
@@ -206,7 +211,7 @@ class _Learner:
             self._publish()
             judged: Mapping[str, float] = {}
             if len(self.place.done) % self.options.judge_chunks == 0:
-                judged = self._judge(task.number)
+                judged = self._judge()
             self._report(Progress(task.number, self.place.update, values, judged))
             if why:
                 self.place.stopped = f"collapsed: {why}"
@@ -226,6 +231,8 @@ class _Learner:
             chance = np.random.default_rng([self.options.seed, 2, self.place.update])
             shown = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
             places, starts = self._drawn(self.replay, training.batch - shown, chance)
+            # Advice chooses by what the agent does not see: what it gained tells nothing of what the agent will.
+            starts = [replace(start, worth=not start.episode.advised) for start in starts]
             if shown:
                 others = self._drawn(self.demonstrations, shown, chance)[1]
                 starts += [replace(start, worth=False) for start in others]
@@ -284,11 +291,16 @@ class _Learner:
     def _publish(self) -> None:
         publish(self.options.out, self._weights(), self.place.update)
 
-    def _judge(self, chunk: int) -> Mapping[str, float]:
-        if self.parts.judge is None:
+    def _judge(self) -> Mapping[str, float]:
+        """What the weights are worth; the best are kept. Without a judge they are worth what they last played."""
+        measures: Mapping[str, float] = {}
+        if self.parts.judge is not None:
+            measures = self.parts.judge(self._weights())
+            worth = measures["reward"]
+        elif self.watch.reward is not None:
+            worth = self.watch.reward
+        else:
             return {}
-        measures = self.parts.judge(self._weights())
-        worth = measures["reward"]
         if self.place.best is None or worth > self.place.best:
             self.place.best, self.place.misses = worth, 0
             self._keep(measures)

@@ -14,11 +14,13 @@ class Limits:
     entropy    of the policy, a mean over all choices, in nats: below it
     reward     mean reward of episodes: this far below the best mean there was
     patience   chunks in a row
+    settled    chunks after which a mean is taken for what it is: one of a few episodes is mostly luck
     """
 
     entropy: float = 0.02
     reward: float = 0.05
     patience: int = 10
+    settled: int = 20
 
 
 @dataclass(slots=True)
@@ -30,15 +32,19 @@ class Watch:
     reward: float | None = None
     best: float | None = None
     bad: int = 0
+    seen: int = 0
 
     def see(self, entropy: float, reward: float) -> str | None:
         """Why the run is to be stopped; None while it may go on."""
-        self.entropy, self.reward = _mean(self.entropy, entropy), _mean(self.reward, reward)
-        self.best = self.reward if self.best is None else max(self.best, self.reward)
+        self.seen += 1
+        share = 1 / min(self.seen, self.limits.settled)
+        self.entropy, self.reward = _mean(self.entropy, entropy, share), _mean(self.reward, reward, share)
+        if self.seen >= self.limits.settled:
+            self.best = self.reward if self.best is None else max(self.best, self.reward)
         why = None
         if self.entropy < self.limits.entropy:
             why = f"the policy's entropy has fallen to {self.entropy:.4f}, below {self.limits.entropy:g}"
-        elif self.reward < self.best - self.limits.reward:
+        elif self.best is not None and self.reward < self.best - self.limits.reward:
             why = f"the mean reward has fallen from {self.best:.3f} to {self.reward:.3f}"
         self.bad = self.bad + 1 if why else 0
         return why if why and self.bad >= self.limits.patience else None
@@ -51,5 +57,5 @@ class Watch:
         return cls(limits, **row)
 
 
-def _mean(before: float | None, now: float, share: float = 0.2) -> float:
+def _mean(before: float | None, now: float, share: float) -> float:
     return now if before is None else (1 - share) * before + share * now

@@ -182,6 +182,7 @@ def think(
     embeds = np.empty((size, net.rules.shape[1]), np.float32)
     before = np.empty((size, 2 * units), np.float32)
     after = np.empty((size, 2 * units), np.float32)
+    words = np.empty(size, np.int32)
     for row in range(size):
         tree, parent, action = trees[row], parents[row], actions[row]
         node = edge_nodes[tree, parent, edges[row]]
@@ -192,19 +193,20 @@ def think(
             embeds[row] = shared.piece_embeds[action - rules]
         else:
             embeds[row] = shared.embeds[node]
-        advance(
+        words[row] = advance(
             states[tree, parent], tree, action, node, shared.tables, shared.rooms, states[tree, nodes[row]]
         )  # fmt: skip
     forward(embeds, before, net, after)
     for row in range(size):
         latents[trees[row], nodes[row]] = after[row]
     reward = expected(np.ascontiguousarray(after[:, :units]), net.reward, net.reward_support)
-    if shared.promised.shape[1] > 0:
-        for row in range(size):
-            before_it, after_it = states[trees[row], parents[row]], states[trees[row], nodes[row]]
-            if after_it[CROSSED] and not before_it[CROSSED]:
-                last = edge_nodes[trees[row], parents[row], edges[row]] if actions[row] >= rules else before_it[NODE]
-                reward[row] = shared.promised[last, shared.slots[before_it[OPERATOR], before_it[FIELD]]]
+    for row in range(size):
+        if net.words_pay and words[row] < 0:
+            reward[row] = 0.0
+        asked = states[trees[row], parents[row]]
+        if shared.promised.shape[1] > 0 and words[row] >= 0 and not asked[CROSSED]:
+            promise = shared.promised[words[row], shared.slots[asked[OPERATOR], asked[FIELD]]]
+            reward[row] = reward[row] + promise if net.words_pay else promise
     return reward
 
 
