@@ -499,3 +499,45 @@ def test_small_products_stay_on_one_core_unless_told_and_numpy_is_not_there_befo
     environment = others if given is None else others | {"OPENBLAS_NUM_THREADS": given}
     done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.split() == ["False", told]
+
+
+# Sessions
+
+
+def test_a_message_is_printed_to_the_letter(orienteer: Command, index: Path) -> None:
+    assert r"escape it as \[" in orienteer("search", index, "who [a TO b]").message
+
+
+def test_an_agent_that_needs_answers_is_not_asked(orienteer: Command) -> None:
+    assert "play it with `evaluate`" in orienteer("ask", "who is green", "--agent", "rocchio-G1").message
+    assert "play it with `evaluate`" in orienteer("ask", "who is green", "--agent", "ensemble(bm25|rocchio)").message
+
+
+def test_an_empty_question_is_refused(orienteer: Command) -> None:
+    assert "an empty question" in orienteer("ask", "  ").message
+
+
+def test_agents_are_listed_as_a_table_or_as_objects(orienteer: Command) -> None:
+    listed, rows = orienteer("agents").out, orienteer("agents", "--json").rows
+    assert {"name", "about", "needs"} == set(rows[0])
+    assert all(row["name"] in listed for row in rows)
+    assert "pointer[order=agreement]" in listed
+
+
+def test_a_recorded_session_is_shown_or_printed_as_it_was(orienteer: Command, index: Path, tmp_path: Path) -> None:
+    asked = orienteer("ask", "who is green", "--index", index, "--agent", "bm25+ps", "--json").out
+    (tmp_path / "sessions.jsonl").write_text(asked)
+    assert orienteer("show", tmp_path / "sessions.jsonl", "--json").out == asked
+    assert "Oscar" in orienteer("show", tmp_path / "sessions.jsonl").out
+
+
+def test_reading_without_an_index_reads_the_bundled_corpus(orienteer: Command) -> None:
+    [row] = orienteer("read", "who first isolated sodium metal", "--depth", 5, "--json").rows
+    assert len(row["passages"]) == 5
+
+
+def test_training_a_pointer_says_first_what_it_lacks(orienteer: Command, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the extra [train]")
+    given = ("--sessions", tmp_path / "s", "--questions", tmp_path / "q", "--index", tmp_path / "i", "--out", tmp_path)
+    assert "give --minutes or --steps" in orienteer("train", "pointer", *given).message
+    assert "--layers '0,x'" in orienteer("train", "pointer", *given, "--steps", 1, "--layers", "0,x").message

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from orienteer.commands import benching
 from orienteer.commands.agreement import train_agreement
@@ -25,7 +26,7 @@ from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
 from orienteer.commands.t5 import train_answerer, train_t5
-from orienteer.commands.terminal import compiling, err, out, plain
+from orienteer.commands.terminal import compiling, err, out, printable
 from orienteer.errors import OrienteerError
 
 # Sessions run side by side, a core each; products of small matrices that are themselves shared out only wait for each
@@ -95,13 +96,10 @@ def main() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
-    except OrienteerError as error:
-        err.print(f"[red]error:[/] {plain(str(error))}", soft_wrap=True)
-        sys.exit(1)
     except BrokenPipeError:
         sys.exit(0)
-    except OSError as error:
-        err.print(f"[red]error:[/] {plain(str(error))}", soft_wrap=True)
+    except (OrienteerError, OSError) as error:
+        err.print(Text.assemble(("error:", "red"), " ", printable(str(error))), soft_wrap=True)
         sys.exit(1)
 
 

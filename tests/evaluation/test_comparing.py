@@ -81,7 +81,7 @@ def test_a_pair_named_twice_counts_once(judged: Path) -> None:
 @pytest.mark.parametrize(
     ("groups", "measures", "message"),
     [
-        ([["wanderer", "nobody"]], ["score"], "no summary of nobody; there are bm25"),
+        ([["wanderer", "nobody"]], ["score"], "no summary of nobody; there are those of bm25"),
         ([["wanderer"]], ["score"], "'wanderer': one agent; expected two or more"),
         ([["wanderer", "bm25"]], ["queries"], "'queries' is no measure of quality"),
         ([["wanderer", "bm25"]], [], "nothing to compare"),

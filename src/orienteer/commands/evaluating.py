@@ -72,7 +72,7 @@ def compare(
     folder: Annotated[Path, typer.Argument(help="folder of a finished evaluation")],
     agents: Annotated[list[str], typer.Argument(help="names, comma between: the first less each of the others")],
     measures: Annotated[str, typer.Option(help="names, comma between")] = "NDCG@5,Top-1,Top-5,EM-MR,score",
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="one object a comparison")] = False,
 ) -> None:
     """What chosen differences are worth: Holm's correction is over those of this call alone.

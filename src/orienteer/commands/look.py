@@ -34,7 +34,7 @@ def train_look(
     back: Annotated[
         float, typer.Option(help="what a refinement of a refined query must bring, or the last one is taken back")
     ] = 0.2,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
 ) -> None:
     """Teach a pointer to look before it leaps; run it again after a kill and it goes on after its last lessons.

@@ -51,12 +51,14 @@ def train_muzero(
     judge_chunks: Annotated[int, typer.Option(help="chunks between two judgements on --dev", min=1)] = 20,
     patience: Annotated[int, typer.Option(help="judgements without a new best one, then stop; 0: never")] = 0,
     train_h: Annotated[bool, typer.Option("--train-h", help="train the encoder too, as the paper does")] = False,
-    simulations: Annotated[int | None, typer.Option(help="of a search", min=0)] = None,
-    gumbel: Annotated[int | None, typer.Option(help="actions considered by Gumbel's choice at the root")] = None,
-    episodes: Annotated[int | None, typer.Option(help="played together, a chunk", min=1)] = None,
-    updates: Annotated[int | None, typer.Option(help="of the weights a chunk", min=0)] = None,
-    learning_rate: Annotated[float | None, typer.Option()] = None,
-    steps: Annotated[int | None, typer.Option(help="of a session at most", min=1)] = None,
+    simulations: Annotated[int | None, typer.Option(help="of a search; none: 100", min=0)] = None,
+    gumbel: Annotated[
+        int | None, typer.Option(help="actions considered by Gumbel's choice at the root; 0 or none: PUCT", min=0)
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="played together, a chunk; none: 16", min=1)] = None,
+    updates: Annotated[int | None, typer.Option(help="of the weights a chunk; none: 40", min=0)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="none: 3e-4, or the paper's 1e-4")] = None,
+    session_steps: Annotated[int | None, typer.Option(help="refinements of a session at most", min=1)] = None,
     look: Annotated[
         float | None,
         typer.Option(
@@ -69,7 +71,7 @@ def train_muzero(
         int | None, typer.Option(help="actors; 1: in this process; 0: one a processor; none: the preset's", min=0)
     ] = None,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster for the actors, or local")] = None,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Annotated[int, typer.Option(help="threads of each process; 0: the preset's", min=0)] = 0,
     publish: Annotated[bool, typer.Option("--publish", help="make it the agent that a bare `muzero` means")] = False,
 ) -> None:
@@ -93,7 +95,7 @@ def train_muzero(
     if look is None and preset == "small" and load_base(base).looks:
         look = LOOK
     config = preset_of(preset).with_options(
-        look=look, simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, steps=steps,
+        look=look, simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, steps=session_steps,
         learning_rate=learning_rate,
     )  # fmt: skip
     workers, learning, playing = _shares(config.training, workers, ray, threads)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orienteer.commands.terminal import err, out
-from orienteer.commands.training import World, questions_of
+from orienteer.commands.terminal import out
+from orienteer.commands.training import World, encoded, questions_of, sessions_encoded
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def train_pointer(
     ] = "promise",
     dagger_minutes: Annotated[float, typer.Option(help="of training a round")] = 20.0,
     stop: Annotated[float, typer.Option(help="probability of stopping at which the agent stops, where it may")] = 0.5,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
 ) -> None:
     """Train a pointer; run it again after a kill and it goes on from its last checkpoint.
@@ -74,10 +74,16 @@ def train_pointer(
     from orienteer.agents.pointer.data import gather
     from orienteer.agents.pointer.decoding import Decoding
     from orienteer.agents.pointer.folder import Layout
-    from orienteer.agents.pointer.labels import TOGETHER, grammars_of
+    from orienteer.agents.pointer.labels import grammars_of
     from orienteer.agents.pointer.runtime import PointerAgent
     from orienteer.session import Environment, Settings
 
+    if not minutes and not steps:
+        raise OrienteerError("nothing says when to stop; give --minutes or --steps")
+    try:
+        kept = tuple(int(number) for number in layers.split(",")) if layers else ()
+    except ValueError:
+        raise OrienteerError(f"--layers {layers!r}: expected numbers with commas between, such as 0,2,5") from None
     if dagger_labels not in LABELLERS:
         raise OrienteerError(f"--dagger-labels {dagger_labels!r}: expected {' or '.join(LABELLERS)}")
     taught = Round(dagger_questions, Visits(dagger_states, seed=seed), dagger_labels, threads)
@@ -88,7 +94,7 @@ def train_pointer(
     tokenizer = load_tokenizer(base)
     examples = gather(
         out_dir / "examples", sessions, lambda: questions_of(questions), grammars, tokenizer, layout, world.open,
-        promise, lambda file, done: _encoded(file, done * TOGETHER, "sessions"),
+        promise, sessions_encoded,
     )  # fmt: skip
     out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
     judge: Judge[PointerFiles] | None = None
@@ -98,10 +104,6 @@ def train_pointer(
         judge = Judge(
             environment, judged, lambda files: PointerAgent(files, environment.engine, played, threads=threads)
         )
-    try:
-        kept = tuple(int(number) for number in layers.split(",")) if layers else ()
-    except ValueError:
-        raise OrienteerError(f"--layers {layers!r}: expected numbers with commas between, such as 0,2,5") from None
     config = TrainConfig(
         base, out_dir / "round-0", layout, steps, minutes, learning_rate, temperature=temperature, threads=threads,
         freeze_layers=freeze_layers, judge_minutes=judge_minutes, patience=patience, layers=kept, seed=seed,
@@ -111,7 +113,7 @@ def train_pointer(
     for number in range(1, dagger + 1):
         examples += visited_examples(
             out_dir / "examples", number, config.out, world.open, asked, taught,
-            partial(_encoded, f"round {number}", unit=f"of {dagger_questions} questions"),
+            partial(encoded, f"round {number}", unit=f"of {dagger_questions} questions"),
         )  # fmt: skip
         out.print(f"round {number}: {len(examples):,} examples")
         config = replace(
@@ -131,11 +133,6 @@ def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Questio
     known = by_id(questions)
     ids = dict.fromkeys(session.id for file in files for session in read_sessions(file)[1])
     return [known[id] for id in ids if id in known]
-
-
-def _encoded(what: str, done: int, unit: str) -> None:
-    """A line now and then, as training has one."""
-    err.print(f"[dim]{what}: {done:,} {unit} encoded[/]")
 
 
 def _show(progress: Progress) -> None:

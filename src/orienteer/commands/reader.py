@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orienteer.reader.protocol import Reading
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
+IndexOrBundled = Annotated[Path | None, typer.Option("--index", help="folder of the index; none: the bundled corpus")]
 Folder = Annotated[Path | None, typer.Option("--reader", help="folder of a reader; none: the shipped one")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
@@ -27,7 +28,7 @@ Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
 
 def read(
     question: Annotated[str, typer.Argument(help="the question, in plain words")],
-    index: Index,
+    index: IndexOrBundled = None,
     k: Annotated[int, typer.Option("-k", help="passages shown", min=1)] = 5,
     depth: Annotated[int, typer.Option(help="BM25 passages read", min=1)] = 20,
     reader: Folder = None,
@@ -38,11 +39,12 @@ def read(
 
     orienteer read 'who wrote war and peace' --index my-index
     """
+    from orienteer.bundled import bundled_engine
     from orienteer.engine.opening import open_engine
     from orienteer.reader.ranking import read_ranked
     from orienteer.reader.runtime import TrainedReader
 
-    engine = open_engine(index)
+    engine = open_engine(index) if index is not None else bundled_engine()
     ranked = read_ranked(question, engine, TrainedReader.from_pretrained(reader, threads=threads), depth)[:k]
     if as_json:
         rows = [
@@ -96,7 +98,7 @@ def train_reader(
     minutes: Annotated[float, typer.Option(help="of training in all, kills included")] = 0.0,
     steps: Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")] = 0,
     learning_rate: float = 2e-4,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Threads = 2,
 ) -> None:
     """Train a reader; run it again after a kill and it goes on from its last checkpoint.

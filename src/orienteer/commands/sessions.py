@@ -9,10 +9,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from orienteer.commands.terminal import out
+from orienteer.commands.terminal import out, plain, print_json
 from orienteer.data.passage import Question
 from orienteer.defaults import AGENT
 from orienteer.errors import OrienteerError
+
+NAMES = f"""{AGENT} is the default. OP is one of -or +c +t -c -t ^.1 ^2 ^4 ^6 ^8, N any number. NAME=DIR plays another \
+checkpoint. Settings follow in brackets, with semicolons between: {AGENT}[order=agreement] gives the passages by what \
+they say together, {AGENT}[steps=10;dead_ends=stop] ends after ten refinements or the first that finds nothing."""
 
 
 def ask(
@@ -28,12 +32,17 @@ def ask(
     orienteer ask 'who wrote war and peace' --index my-index
     """
     from orienteer.agents import make_agent
+    from orienteer.agents.registry import sees_answers
     from orienteer.bundled import bundled_engine
     from orienteer.engine.opening import open_engine
     from orienteer.reader import TrainedReader
     from orienteer.session import Settings, record, run_sessions, to_line
     from orienteer.session.layout import lay_out
 
+    if not question.strip():
+        raise OrienteerError("an empty question; ask something in plain words")
+    if sees_answers(agent):
+        raise OrienteerError(f"{agent} searches by known answers, and {question!r} has none; play it with `evaluate`")
     trained = TrainedReader.from_pretrained(reader)
     engine = open_engine(index) if index is not None else bundled_engine()
     entry = make_agent(agent, engine, Settings(steps=steps))
@@ -47,26 +56,35 @@ def ask(
         out.print(line, soft_wrap=True)
 
 
-def agents() -> None:
+def agents(as_json: Annotated[bool, typer.Option("--json", help="one object a kind of agent")] = False) -> None:
     """Every agent by name, and what it needs."""
     from orienteer.agents.registry import FAMILIES
 
+    if as_json:
+        for family in FAMILIES:
+            print_json({"name": str(family.names), "about": family.about, "needs": family.needs})
+        return
     table = Table("name", "what it does", "needs", box=None)
     for family in FAMILIES:
-        table.add_row(str(family.names), family.about, family.needs)
+        table.add_row(plain(str(family.names)), plain(family.about), plain(family.needs))
     out.print(table)
+    out.print(f"\n{plain(NAMES)}", soft_wrap=True)
 
 
 def show(
     sessions: Annotated[Path, typer.Argument(help="file of recorded sessions, JSONL", show_default=False)],
     session_id: Annotated[str, typer.Option("--id", help="id of the question; none: the first session")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
 ) -> None:
     """A recorded session, step by step."""
-    from orienteer.session import read_records
+    from orienteer.session import read_records, to_line
     from orienteer.session.layout import lay_out
 
     for kept in read_records(sessions):
         if not session_id or kept.question.id == session_id:
+            if as_json:
+                sys.stdout.write(to_line(kept).decode())
+                return
             for line in lay_out(kept, every_step=True):
                 out.print(line, soft_wrap=True)
             return

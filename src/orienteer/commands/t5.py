@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orienteer.commands.terminal import out
-from orienteer.commands.training import World, questions_of
+from orienteer.commands.training import World, questions_of, sessions_encoded
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
@@ -25,19 +25,26 @@ IndexOf = Annotated[Path, typer.Option(help="the index that the sessions were se
 ReaderOf = Annotated[Path | None, typer.Option(help="folder of the sessions' reader; none: the shipped one")]
 CacheOf = Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")]
 Base = Annotated[
-    str | None, typer.Option(help="small (from scratch); a T5, BERT, reader or pointer: folder, hub name, `shipped`")
+    str | None,
+    typer.Option(
+        help="small (from scratch, where nothing is given); a T5, BERT, reader or pointer: folder, hub name, `shipped`"
+    ),
 ]
-PresetName = Annotated[str, typer.Option(help="small, or paper: every value of its table; options go before it")]
+PresetName = Annotated[
+    str, typer.Option(help="small, or paper: every value of its table; other options change single ones")
+]
 Dev = Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")]
 DevLimit = Annotated[int, typer.Option(help="how many of them", min=1)]
 Minutes = Annotated[float, typer.Option(help="of training in all, kills included")]
 Steps = Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")]
 JudgeMinutes = Annotated[float, typer.Option(help="between two judgements on --dev")]
 Patience = Annotated[int, typer.Option(help="judgements without a new best one, then stop; 0: never")]
-Rate = Annotated[float | None, typer.Option(help="AdaFactor's learning rate, relative to each matrix's own size")]
-Decay = Annotated[float | None, typer.Option(help="last part of training in which the rate falls; 0: constant")]
-BatchTokens = Annotated[int | None, typer.Option(help="tokens of a batch", min=512)]
-Dropout = Annotated[float | None, typer.Option(min=0.0, max=0.9)]
+Rate = Annotated[float | None, typer.Option(help="AdaFactor's, relative to each matrix's own size; none: the preset's")]
+Decay = Annotated[
+    float | None, typer.Option(help="last part of training in which the rate falls; 0: constant; none: the preset's")
+]
+BatchTokens = Annotated[int | None, typer.Option(help="tokens of a batch; none: the preset's", min=512)]
+Dropout = Annotated[float | None, typer.Option(help="none: the preset's", min=0.0, max=0.9)]
 DecoderLayers = Annotated[int, typer.Option(help="of a new decoder, where the base is an encoder alone", min=1)]
 FreezeWords = Annotated[bool, typer.Option(help="word vectors stay as they are")]
 FreezeEncoder = Annotated[
@@ -65,7 +72,7 @@ def train_t5(
     cache: CacheOf = None,
     dev: Dev = None,
     dev_limit: DevLimit = 50,
-    snippet: Annotated[int | None, typer.Option(help="words of a passage that the agent sees", min=1)] = None,
+    snippet: Annotated[int | None, typer.Option(help="words of a passage that the agent sees; none: 30", min=1)] = None,
     minutes: Minutes = 0.0,
     steps: Steps = 0,
     judge_minutes: JudgeMinutes = 20.0,
@@ -81,7 +88,7 @@ def train_t5(
         float, typer.Option(help="of soft targets among the improving ones, by gain; 0: only the best, as the paper")
     ] = 0.0,
     stops: Annotated[float, typer.Option(help="how much of the epochs see a Stop", min=0.0, max=1.0)] = 0.3,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Threads = 2,
 ) -> None:
     """Train a T5 agent; run it again after a kill and it goes on from its last checkpoint.
@@ -101,7 +108,10 @@ def train_t5(
     [played] = grammars_of(plays or (grammars[0].name if len(grammars) == 1 else run.preset.layout.grammar))
     layout = replace(run.preset.layout, grammar=played.name, snippet=snippet or run.preset.layout.snippet)
     world = World(index, reader, cache, threads)
-    pairs = gather(out_dir / "examples", sessions, lambda: questions_of(questions), grammars, layout, world.open, stops)
+    pairs = gather(
+        out_dir / "examples", sessions, lambda: questions_of(questions), grammars, layout, world.open, stops,
+        sessions_encoded,
+    )  # fmt: skip
     refine = sum(pair.targets[0][1] > 0 for pair in pairs)
     out.print(f"{len(pairs):,} examples, {refine:,} of them with a refinement")
     judge: Judge[ModelFiles] | None = None
@@ -130,7 +140,7 @@ def train_answerer(
     dev: Dev = None,
     dev_limit: DevLimit = 200,
     dev_agent: Annotated[str, typer.Option(help="whose sessions on --dev it is judged on")] = "bm25+ps",
-    snippet: Annotated[int | None, typer.Option(help="words of a passage that it sees", min=1)] = None,
+    snippet: Annotated[int | None, typer.Option(help="words of a passage that it sees; none: 70", min=1)] = None,
     minutes: Minutes = 0.0,
     steps: Steps = 0,
     judge_minutes: JudgeMinutes = 20.0,
@@ -145,7 +155,7 @@ def train_answerer(
     earlier: Annotated[
         float, typer.Option(help="how much of the epochs see a state before a session's last; 0: as the paper", max=1.0)
     ] = 0.3,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Threads = 2,
 ) -> None:
     """Train an answer generator on the passages that Rocchio found; a killed run goes on.
@@ -162,7 +172,7 @@ def train_answerer(
     layout = Layout() if snippet is None else Layout(snippet=snippet)
     world = World(index, reader, cache, threads)
     asked = questions_of(questions)
-    pairs = gather(out_dir / "examples", sessions, lambda: asked, taught, layout, world.open, earlier)
+    pairs = gather(out_dir / "examples", sessions, lambda: asked, taught, layout, world.open, earlier, sessions_encoded)
     out.print(f"{len(pairs):,} examples")
     judge = None
     if dev is not None:

@@ -65,9 +65,14 @@ def progress(what: str) -> Iterator[Show]:
         yield show
 
 
+def printable(text: str) -> str:
+    """Text without any control character that a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def plain(text: str) -> str:
-    """Text as it is: no markup, and no control character that a terminal would obey."""
-    return escape("".join(c if c.isprintable() or c == "\n" else " " for c in text))
+    """The same where markup is read: nothing in it is any."""
+    return escape(printable(text))
 
 
 def print_json(row: dict[str, Any]) -> None:

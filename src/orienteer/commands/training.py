@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orienteer.commands.terminal import err, plain
 from orienteer.errors import OrienteerError
 
 if TYPE_CHECKING:
@@ -29,6 +30,17 @@ class World:
             trained = TrainedReader.from_pretrained(self._reader, threads=self.threads)
             self._opened = open_engine(self._index, threads=self.threads), CachedReader(trained, disk=self._cache)
         return self._opened
+
+
+def encoded(what: str, done: int, unit: str) -> None:
+    """A line now and then, as training has one."""
+    err.print(f"[dim]{plain(what)}: {done:,} {unit} encoded[/]")
+
+
+def sessions_encoded(file: str, batches: int) -> None:
+    from orienteer.agents.pointer.labels import TOGETHER
+
+    encoded(file, batches * TOGETHER, "sessions")
 
 
 def questions_of(paths: Sequence[Path]) -> list[Question]:

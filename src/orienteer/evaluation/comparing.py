@@ -46,8 +46,8 @@ def _columns(folder: Path, wanted: set[str], measures: Sequence[str]) -> dict[st
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EvaluationError(f"{file}: not a summary that can be read: {error!r}; evaluate again") from None
     if missing := sorted(wanted - set(found)):
-        here = ", ".join(sorted(found)) or "no agent"
-        raise EvaluationError(f"{folder}: no summary of {', '.join(missing)}; there are {here}")
+        here = f"there are those of {', '.join(sorted(found))}" if found else "there is none; run `orienteer evaluate`"
+        raise EvaluationError(f"{folder}: no summary of {', '.join(missing)}; {here}")
     rows = [found[agent] for agent in sorted(wanted)]
     for what in ("questions", "index", "reader"):
         if len({row[what] for row in rows}) > 1:

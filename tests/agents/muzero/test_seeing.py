@@ -96,7 +96,7 @@ def test_an_agent_is_trained_from_the_command_line_and_plays(
     options = [part for key, path in files.items() for part in (f"--{key}", path)]
     told = [
         "train", "muzero", *options, "--out", out, "--chunks", 2, "--clone-updates", 4, "--simulations", 8,
-        "--episodes", 3, "--updates", 2, "--steps", 2, "--dev", files["questions"], "--dev-limit", 2,
+        "--episodes", 3, "--updates", 2, "--session-steps", 2, "--dev", files["questions"], "--dev-limit", 2,
         "--judge-chunks", 1, "--threads", 1, "--publish",
     ]  # fmt: skip
     result = CliRunner().invoke(app, list(map(str, told)))

@@ -7,7 +7,7 @@ gold answers that a passage shows. A state that shows none teaches nothing but g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,12 @@ def gather(
     layout: Layout,
     world: World,
     earlier: float,
+    show: Callable[[str, int], None] = lambda file, batches: None,
 ) -> list[Pair]:
     """The examples of a grammar's sessions; `earlier` is how much of the epochs see a state before the last.
 
-    The paper takes last states alone. Those before them look more like what other agents find.
+    The paper takes last states alone. Those before them look more like what other agents find. `show` is told how
+    many batches of `labels.TOGETHER` sessions of a file are rendered.
     """
     opened, asked = cache(world), cache(lambda: labels.by_id(questions()))
     found: list[Pair] = []
@@ -54,7 +56,7 @@ def gather(
                 made = (row_of(moment, asked()[moment.question_id], layout) for moment in batch)
                 yield (row for row in made if row["answers"])
 
-        rows.build(target, batches)
+        rows.build(target, batches, partial(show, file.name))
         try:
             found += [pair for row in rows.read(target) if (pair := pair_of(row, earlier)).rate > 0]
         except (KeyError, ValueError, TypeError) as error:

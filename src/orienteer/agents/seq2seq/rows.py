@@ -24,8 +24,13 @@ DONE = "done.json"
 Row = Mapping[str, Any]
 
 
-def build(folder: Path, batches: Callable[[int], Iterable[Iterable[Row]]]) -> None:
-    """Fills a folder; `batches(n)` gives the batches of rows after the first n, and is not called where all is done."""
+def build(
+    folder: Path, batches: Callable[[int], Iterable[Iterable[Row]]], show: Callable[[int], None] = lambda done: None
+) -> None:
+    """Fills a folder; `batches(n)` gives the batches of rows after the first n, and is not called where all is done.
+
+    `show` is told how many there are after each.
+    """
     if (folder / DONE).exists():
         return
     number = 0
@@ -34,6 +39,7 @@ def build(folder: Path, batches: Callable[[int], Iterable[Iterable[Row]]]) -> No
     for batch in batches(number):
         write_whole(_part(folder, number), map(_line, batch))
         number += 1
+        show(number)
     write_whole(folder / DONE, [_line({"parts": number})])
 
 

@@ -7,7 +7,7 @@ the targets of a grammar are its improving refinements with their gains, best fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,12 @@ def gather(
     layout: Layout,
     world: World,
     stops: float,
+    show: Callable[[str, int], None] = lambda file, batches: None,
 ) -> list[Pair]:
-    """The examples of files of sessions; index, reader and questions are opened only for what is not rendered yet."""
+    """The examples of files of sessions; index, reader and questions are opened only for what is not rendered yet.
+
+    `show` is told how many batches of `labels.TOGETHER` sessions of a file are rendered.
+    """
     opened, asked = cache(world), cache(lambda: labels.by_id(questions()))
     found: list[Pair] = []
     for file in files:
@@ -50,7 +54,7 @@ def gather(
             for batch in labels.moments(header, rest, asked(), *opened(), snippet=layout.snippet):
                 yield (row_of(moment, layout) for moment in batch)
 
-        rows.build(target, batches)
+        rows.build(target, batches, partial(show, file.name))
         try:
             found += [pair for row in rows.read(target) for pair in pairs_of(row, grammars, stops)]
         except (KeyError, ValueError, TypeError, AttributeError) as error:
