@@ -27,11 +27,13 @@ CacheOf = Annotated[Path | None, typer.Option(help="file of readings, so that a 
 Base = Annotated[
     str | None,
     typer.Option(
-        help="small (from scratch, where nothing is given); a T5, BERT, reader or pointer: folder, hub name, `shipped`"
+        help="small: from scratch; a T5, BERT, reader or pointer: folder, hub name, `shipped` (reader) or `pointer`; "
+        "none: the preset's"
     ),
 ]
 PresetName = Annotated[
-    str, typer.Option(help="small, or paper: every value of its table; other options change single ones")
+    str,
+    typer.Option(help="copying, small (from scratch) or paper: every value of its table; options change single ones"),
 ]
 Dev = Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")]
 DevLimit = Annotated[int, typer.Option(help="how many of them", min=1)]
@@ -46,9 +48,10 @@ Decay = Annotated[
 BatchTokens = Annotated[int | None, typer.Option(help="tokens of a batch; none: the preset's", min=512)]
 Dropout = Annotated[float | None, typer.Option(help="none: the preset's", min=0.0, max=0.9)]
 DecoderLayers = Annotated[int, typer.Option(help="of a new decoder, where the base is an encoder alone", min=1)]
-FreezeWords = Annotated[bool, typer.Option(help="word vectors stay as they are")]
+FreezeWords = Annotated[bool | None, typer.Option(help="word vectors stay as they are; none: the preset's")]
 FreezeEncoder = Annotated[
-    bool, typer.Option(help="the decoder learns alone, many times as fast; then go on with --base OUT/trained")
+    bool | None,
+    typer.Option(help="the decoder learns alone, many times as fast; none: the preset's. To go on: --base OUT/trained"),
 ]
 Pretrain = Annotated[float, typer.Option(help="minutes of span corruption on the index's passages first")]
 PretrainSteps = Annotated[int, typer.Option(help="instead of --pretrain")]
@@ -65,7 +68,7 @@ def train_t5(
     ] = "all",
     plays: Annotated[str | None, typer.Option(help="the grammar that the bare name `t5` plays; G1 or the only")] = None,
     base: Base = None,
-    preset: PresetName = "small",
+    preset: PresetName = "copying",
     pretrain: Pretrain = 0.0,
     pretrain_steps: PretrainSteps = 0,
     reader: ReaderOf = None,
@@ -82,11 +85,16 @@ def train_t5(
     tokens: BatchTokens = None,
     dropout: Dropout = None,
     decoder_layers: DecoderLayers = 2,
-    freeze_words: FreezeWords = False,
-    freeze_encoder: FreezeEncoder = False,
+    freeze_words: FreezeWords = None,
+    freeze_encoder: FreezeEncoder = None,
     temperature: Annotated[
-        float, typer.Option(help="of soft targets among the improving ones, by gain; 0: only the best, as the paper")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="of soft targets among the improving ones, by gain; 0: only the best, as the paper's; "
+            "none: the preset's",
+            min=0.0,
+        ),
+    ] = None,
     stops: Annotated[float, typer.Option(help="how much of the epochs see a Stop", min=0.0, max=1.0)] = 0.3,
     seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
     threads: Threads = 2,
@@ -132,7 +140,7 @@ def train_answerer(
     out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, examples and the answerer")],
     grammar: Annotated[str, typer.Option(help="whose sessions it learns from")] = "G4",
     base: Base = None,
-    preset: PresetName = "small",
+    preset: PresetName = "copying",
     pretrain: Pretrain = 0.0,
     pretrain_steps: PretrainSteps = 0,
     reader: ReaderOf = None,
@@ -150,8 +158,8 @@ def train_answerer(
     tokens: BatchTokens = None,
     dropout: Dropout = None,
     decoder_layers: DecoderLayers = 2,
-    freeze_words: FreezeWords = False,
-    freeze_encoder: FreezeEncoder = False,
+    freeze_words: FreezeWords = None,
+    freeze_encoder: FreezeEncoder = None,
     earlier: Annotated[
         float, typer.Option(help="how much of the epochs see a state before a session's last; 0: as the paper", max=1.0)
     ] = 0.3,
@@ -162,6 +170,8 @@ def train_answerer(
 
     orienteer train answerer --sessions sessions.jsonl --questions train.jsonl --index my-index --minutes 60 --out DIR
     """
+    if base is None and preset == "copying":
+        base = "shipped"  # the reader's encoder knows where answers stand
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
     from orienteer.agents.answerer.examples import gather
     from orienteer.agents.answerer.judging import Judge, played_sessions
@@ -198,7 +208,7 @@ class _Run:
         from orienteer.agents.t5.presets import PRESETS
 
         if preset not in PRESETS:
-            raise OrienteerError(f"no preset is called {preset!r}; expected {' or '.join(PRESETS)}")
+            raise OrienteerError(f"no preset is called {preset!r}; expected copying, small or paper")
         given: dict[str, Any] = {
             "base": base,
             "learning_rate": learning_rate,
@@ -210,15 +220,20 @@ class _Run:
         self.out, self.minutes, self.steps, self.seed, self.threads = out_dir, minutes, steps, seed, threads
         if not minutes and not steps:
             self.steps = self.preset.steps
+        if not minutes and not self.steps:
+            raise OrienteerError("nothing says when to stop; give --minutes or --steps")
 
     def configs(
-        self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool,
-        freeze_encoder: bool, temperature: float,
+        self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool | None,
+        freeze_encoder: bool | None, temperature: float | None,
     ) -> tuple[TrainConfig, StreamConfig]:  # fmt: skip
         from orienteer.agents.seq2seq.stream import StreamConfig
         from orienteer.agents.seq2seq.train import TrainConfig
 
         preset = self.preset
+        freeze_words = preset.frozen if freeze_words is None else freeze_words
+        freeze_encoder = preset.frozen if freeze_encoder is None else freeze_encoder
+        temperature = preset.temperature if temperature is None else temperature
         stream = StreamConfig(
             layout.max_source, layout.max_target, preset.tokens, temperature=temperature, seed=self.seed
         )

@@ -17,7 +17,7 @@ from orienteer.agents.pointer.labels import Label, Moment
 from orienteer.agents.seq2seq import rows
 from orienteer.agents.seq2seq.folder import load_folder
 from orienteer.agents.t5.examples import gather, pairs_of, row_of
-from orienteer.agents.t5.layout import Layout
+from orienteer.agents.t5.layout import SHIPPED, Layout
 from orienteer.agents.t5.presets import PRESETS
 from orienteer.engine import EmbeddedEngine, open_index
 from orienteer.errors import OrienteerError
@@ -126,8 +126,27 @@ def test_one_grammar_trained_alone_is_the_one_that_plays(world: dict[str, Path],
     assert load_folder(tmp_path / "t5" / "int8", "t5").told["layout"]["grammar"] == "G1"
 
 
+def test_the_default_preset_is_how_the_shipped_agent_was_made() -> None:
+    told = load_folder(SHIPPED, "t5")
+    trained, preset = told.notes["training"], PRESETS["copying"]
+    assert trained["freeze_encoder"] is trained["freeze_words"] is preset.frozen is True
+    assert trained["notes"]["tokens"] == preset.tokens
+    assert trained["notes"]["temperature"] == preset.temperature
+    assert [trained[name] for name in ("learning_rate", "decay", "dropout")] == [
+        preset.learning_rate, preset.decay, preset.dropout,
+    ]  # fmt: skip
+    assert abs(told.notes["step"] - preset.steps) < 100
+
+
+def test_training_from_scratch_says_first_that_nothing_says_when_to_stop(
+    world: dict[str, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(OrienteerError, match="give --minutes or --steps"):
+        run("train", "t5", *options(world), "--out", tmp_path / "t5", "--preset", "small")
+
+
 def test_an_unknown_preset_is_an_error(world: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(OrienteerError, match="expected small or paper"):
+    with pytest.raises(OrienteerError, match="expected copying, small or paper"):
         run("train", "t5", *options(world), "--out", tmp_path / "t5", "--preset", "large", "--steps", 1)
 
 

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, BertConfig, BertModel, T5Config, T5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5Stack
 
+from orienteer.agents.pointer.folder import SHIPPED as POINTER
 from orienteer.agents.pointer.model import PointerModel, is_pointer
 from orienteer.agents.seq2seq.codec import Codec
 from orienteer.agents.seq2seq.ct2_encoder import TextEncoder
@@ -134,10 +135,11 @@ def load(
     small             a T5 of 4 + 4 layers, 256 wide, from scratch
     a folder of ours  that `train t5` or `train answerer` wrote
     T5, mT5           a folder or hub name; any size
-    an encoder        a BERT (a folder or hub name), a reader (a folder, or `shipped`), a pointer's folder; it gets a
-                      new decoder of `decoder_layers`; with `phrases`, one that writes what it has read and the words
-                      of these
+    an encoder        a BERT (a folder or hub name), a reader (a folder, or `shipped`), a pointer (a folder, or
+                      `pointer` for the shipped one); it gets a new decoder of `decoder_layers`; with `phrases`, one
+                      that writes what it has read and the words of these
     """
+    base = str(POINTER) if base == "pointer" else base
     if base == SMALL:
         tokenizer = load_tokenizer("shipped")
         return scratch(tokenizer, dropout=dropout), tokenizer
