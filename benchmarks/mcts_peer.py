@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-UNITS, EMBED, HEAD, ACTIONS, BINS, SIMULATIONS = 512, 64, 64, 100, 31, 100
+UNITS, EMBED, HEAD, ACTIONS, BINS, SIMULATIONS = 512, 64, 32, 100, 31, 100
 
 
 def weights() -> dict[str, Any]:
