@@ -334,7 +334,7 @@ def test_a_policy_that_loses_its_doubts_stops_the_run_and_keeps_the_best(tmp_pat
     place = train(CONFIG, options, parts)
     assert "entropy" in place.stopped
     assert len(place.done) == 3
-    assert kept == [tmp_path / "best"]
+    assert kept == [tmp_path / "best", tmp_path / "last"]
     again = train(CONFIG, options, parts)  # a run that has collapsed stays stopped
     assert again.done == place.done
 
@@ -347,29 +347,36 @@ class Fading(MakeGame):
 
 
 def test_without_a_judge_a_run_that_collapses_leaves_the_weights_that_played_best(tmp_path: Path) -> None:
-    kept: list[int] = []
-    parts = parts_of(make_actor=Fading(), keep=lambda folder, weights, notes: kept.append(notes["update"]))
+    kept: dict[str, int] = {}
+    parts = parts_of(
+        make_actor=Fading(), keep=lambda folder, weights, notes: kept.update({folder.name: notes["update"]})
+    )
     limits = Limits(settled=2, reward=0.2, patience=2)
     place = train(CONFIG, Run(tmp_path, chunks=20, judge_chunks=1, limits=limits), parts)
     assert "reward has fallen" in place.stopped
-    assert kept[-1] == 3 * CONFIG.training.updates < place.update
+    assert kept == {"best": 3 * CONFIG.training.updates, "last": place.update}
+    assert kept["best"] < kept["last"]
 
 
 def test_without_a_judge_a_run_that_ends_well_leaves_its_last_weights(tmp_path: Path) -> None:
-    kept: list[int] = []
-    parts = parts_of(make_actor=Fading(), keep=lambda folder, weights, notes: kept.append(notes["update"]))
+    kept: dict[str, int] = {}
+    parts = parts_of(
+        make_actor=Fading(), keep=lambda folder, weights, notes: kept.update({folder.name: notes["update"]})
+    )
     place = train(CONFIG, Run(tmp_path, chunks=5, judge_chunks=1), parts)
-    assert kept[-1] == place.update == 5 * CONFIG.training.updates
+    assert set(kept.values()) == {place.update} == {5 * CONFIG.training.updates}
 
 
 def test_what_a_run_starts_from_is_judged_first_and_kept_where_nothing_is_better(tmp_path: Path) -> None:
-    kept: list[int] = []
+    kept: dict[str, int] = {}
     worth = iter([5.0, 4.0, 3.0])
     parts = parts_of(
-        judge=lambda weights: {"reward": next(worth)}, keep=lambda folder, weights, notes: kept.append(notes["update"])
+        judge=lambda weights: {"reward": next(worth)},
+        keep=lambda folder, weights, notes: kept.update({folder.name: notes["update"]}),
     )
     place = train(CONFIG, Run(tmp_path, chunks=2, judge_chunks=1), parts)
-    assert (place.best, place.misses, kept) == (5.0, 2, [0])
+    assert (place.best, place.misses) == (5.0, 2)
+    assert kept == {"best": 0, "last": 2 * CONFIG.training.updates}
 
 
 class Advised(MakeGame):

@@ -37,7 +37,8 @@ from orienteer.cluster import MakeWork, run_chunks
 from orienteer.reader.board import Board
 from orienteer.reader.errors import TrainingError
 
-BEST = "best"  # the folder, inside that of the run, of the weights that were judged best
+# Folders inside that of the run: the weights that were judged best, and those at the end.
+BEST, LAST = "best", "last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ class _Learner:
             self._play(iter(results), waiting)
         if self.place.best is None or (self.parts.judge is None and not self.place.stopped):
             self._keep({})
+        self._keep({}, LAST)
         self._save()
         return self.place
 
@@ -309,13 +311,13 @@ class _Learner:
         self._log({f"dev/{name}": value for name, value in measures.items()})
         return measures
 
-    def _keep(self, measures: Mapping[str, float]) -> None:
+    def _keep(self, measures: Mapping[str, float], name: str = BEST) -> None:
         if self.parts.keep is not None:
             notes = {
                 "update": self.place.update, "cloned_updates": self.place.cloned, "measures": dict(measures),
                 "seconds": round(self._spent()), "seed": self.options.seed,
             }  # fmt: skip
-            self.parts.keep(self.options.out / BEST, self._weights(), notes)
+            self.parts.keep(self.options.out / name, self._weights(), notes)
 
     def _report(self, progress: Progress) -> None:
         self._log({_named(name): value for name, value in progress.values.items()})
