@@ -20,7 +20,7 @@ from orienteer.agents.muzero.actors import World
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.batch import Batcher, Start
 from orienteer.agents.muzero.config import Config
-from orienteer.agents.muzero.foresight import IDLE
+from orienteer.agents.muzero.foresight import IDLE, Foresight
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, query_grammar
 from orienteer.agents.muzero.planning import plan_turns
 from orienteer.agents.muzero.playing import play_episodes, rethink
@@ -66,6 +66,19 @@ def test_it_goes_back_where_nothing_promises_enough(embedded: EmbeddedEngine, tm
     environment = Environment(embedded, LexicalReader(), Settings(steps=4))
     for session in run_sessions(environment, agent, QUESTIONS).sessions:
         assert [step.action == UNDO for step in session.steps[1:]] == [False, True, False, True]
+
+
+def test_where_the_engine_cannot_tell_the_clone_s_opinion_stands_and_nothing_is_taken_back(
+    embedded: EmbeddedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Foresight, "__call__", lambda self, *seen: None)
+    blind, plain = looking(tmp_path / "blind", embedded, back=0.2), looking(tmp_path / "plain", embedded, look=0.0)
+    environment = Environment(embedded, LexicalReader(), Settings(steps=3))
+    for session in run_sessions(environment, blind, QUESTIONS).sessions:
+        assert UNDO not in [step.action for step in session.steps]
+    for seen in environment.observe(environment.open(QUESTIONS)):
+        [[_, sight], [_, own]] = (each._senses.see([seen])[0] for each in (blind, plain))
+        np.testing.assert_allclose(sight.slots - sight.slots.max(), own.slots - own.slots.max(), atol=1e-3)
 
 
 def test_episodes_are_played_and_thought_over_with_what_was_promised(embedded: EmbeddedEngine) -> None:

@@ -70,12 +70,18 @@ class Senses:
         ]
 
     def _foreseen(self, observation: Observation, look: Look, sight: Sight) -> Sight:
-        """With what each refinement promises in the place of what the clone thinks of it; stopping promises nothing."""
+        """With what each refinement promises in the place of what the clone thinks of it; stopping promises nothing.
+
+        Where the engine cannot tell, the clone's opinion stands, and is taken for promise enough to go on.
+        """
         assert self.foresight is not None
+        times = np.float32(self.config.sizes.look)
         promised = self.foresight(observation, look, sight)
         if promised is None:
-            promised = np.zeros_like(sight.slots)
-        return sight._replace(slots=promised * np.float32(self.config.sizes.look), stop=0.0)
+            promised = (sight.slots - sight.slots.max(initial=0.0)) / times + np.float32(
+                self.config.decoding.back + 0.1
+            )
+        return sight._replace(slots=promised * times, stop=0.0)
 
 
 @dataclass(slots=True)
