@@ -101,8 +101,7 @@ def train_t5(
 ) -> None:
     """Train a T5 agent; run it again after a kill and it goes on from its last checkpoint.
 
-    orienteer train t5 --sessions sessions.jsonl --questions train.jsonl --index my-index --pretrain 120 --minutes 180
-    --out DIR
+    orienteer train t5 --sessions sessions.jsonl --questions train.jsonl --index my-index --out DIR
     """
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
     from orienteer.agents.judging import Judge
@@ -217,6 +216,9 @@ class _Run:
             "dropout": dropout,
         }
         self.preset = replace(PRESETS[preset], **{name: value for name, value in given.items() if value is not None})
+        if base not in (None, "pointer", "shipped"):
+            # A preset freezes the encoder that it names; another one may have much to learn.
+            self.preset = replace(self.preset, frozen=False)
         self.out, self.minutes, self.steps, self.seed, self.threads = out_dir, minutes, steps, seed, threads
         if not minutes and not steps:
             self.steps = self.preset.steps

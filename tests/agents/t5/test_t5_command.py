@@ -19,6 +19,7 @@ from orienteer.agents.seq2seq.folder import load_folder
 from orienteer.agents.t5.examples import gather, pairs_of, row_of
 from orienteer.agents.t5.layout import SHIPPED, Layout
 from orienteer.agents.t5.presets import PRESETS
+from orienteer.commands.t5 import _Run
 from orienteer.engine import EmbeddedEngine, open_index
 from orienteer.errors import OrienteerError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
@@ -136,6 +137,16 @@ def test_the_default_preset_is_how_the_shipped_agent_was_made() -> None:
         preset.learning_rate, preset.decay, preset.dropout,
     ]  # fmt: skip
     assert abs(told.notes["step"] - preset.steps) < 100
+
+
+@pytest.mark.parametrize(("base", "frozen"), [(None, True), ("pointer", True), ("small", False), ("some/t5", False)])
+def test_the_default_preset_freezes_no_encoder_that_somebody_else_names(base: str | None, frozen: bool) -> None:
+    pytest.importorskip("torch", reason="training needs the extra [train]")
+    pytest.importorskip("transformers", reason="training needs the extra [train]")
+    made = _Run(base, "copying", Path("out"), None, None, None, None, 1.0, 0, 0, 1)
+    config, _ = made.configs("t5", Layout(), 1.0, 0, None, None, None)
+    assert (config.freeze_encoder, config.freeze_words) == (frozen, frozen)
+    assert made.configs("t5", Layout(), 1.0, 0, None, True, None)[0].freeze_encoder
 
 
 def test_training_from_scratch_says_first_that_nothing_says_when_to_stop(

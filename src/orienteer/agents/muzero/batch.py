@@ -202,7 +202,7 @@ class _Making:
         path, turns = start.path, start.episode.turns
         for at in range(int(path.starts[start.turn]), int(path.starts[-1])):
             number, rule = int(path.turn[at]), int(path.rule[at])
-            turn, own, reward = turns[number], int(path.turn[at]) == start.turn, float(path.reward[at])
+            turn, own, reward = turns[number], number == start.turn, float(path.reward[at])
             last = rule == len(turn.actions) - 1
             whole = last and int(turn.actions[rule]) != self._grammar.stop
             if whole and own and self._sizes.paying == "words" and self._sizes.look:
