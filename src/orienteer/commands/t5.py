@@ -300,8 +300,8 @@ class _Run:
 
 
 def _show(progress: Progress) -> None:
-    shown = "  ".join(f"dev {name} {value:.3f}" for name, value in progress.dev.items())
-    out.print(
-        f"step {progress.step}  {progress.part_done:.1%}  loss {progress.loss:.3f}  {shown}  "
-        f"{progress.tokens_per_second:,.0f} tokens/s"
-    )
+    shown = [f"step {progress.step}", f"{progress.part_done:.1%}", f"loss {progress.loss:.3f}"]
+    shown += [f"dev {name} {value:.3f}" for name, value in progress.dev.items()]
+    if progress.tokens_per_second:
+        shown.append(f"{progress.tokens_per_second:,.0f} tokens/s")
+    out.print("  ".join(shown))

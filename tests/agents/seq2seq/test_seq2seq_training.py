@@ -222,6 +222,14 @@ def test_training_stops_where_judgements_get_no_better(tmp_path: Path) -> None:
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in best.state_dict().items())
 
 
+def test_the_last_judgement_is_shown_where_minutes_end_a_training(tmp_path: Path) -> None:
+    shown: list[Progress] = []
+    run(tmp_path, copying(60), 0, minutes=0.01, judge=lambda files: {"reward": 5.0}, show=shown.append)
+    assert shown[-1].part_done == 1
+    assert shown[-1].dev["reward"] == 5.0
+    assert shown[-1].loss > 0
+
+
 def test_nothing_to_say_when_to_stop_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="steps or minutes"):
         run(tmp_path, copying(4), 0)

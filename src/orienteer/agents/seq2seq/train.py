@@ -116,7 +116,7 @@ def train(
     state = _State(**{key: value for key, value in kept.items() if key != "config"})
     board, already, began = Board(config.out), state.spent, time.monotonic()
     saved = shown = judged = began
-    loss = tokens = written = 0.0
+    loss = tokens = written = told = 0.0
 
     def judgement() -> Mapping[str, float]:
         measures: dict[str, float] = {"loss": held_out_loss(model, held, config)} if held else {}
@@ -125,6 +125,14 @@ def train(
             measures |= judge(model.files(config.purpose, tokenizer.to_str(), dict(config.layout)))
         _keep_best(model, tokenizer, config, state, measures)
         return measures
+
+    def tell(done: float, dev: Mapping[str, float], speed: float = 0.0) -> None:
+        nonlocal told, loss, written
+        if written:
+            told, loss, written = loss / written, 0.0, 0.0
+        progress = Progress(state.step, done, told, speed, dev)
+        board.show(state.step, progress.scalars)
+        show(progress)
 
     def save() -> None:
         state.spent = already + time.monotonic() - began
@@ -166,16 +174,14 @@ def train(
                 state.judged_at = state.step
                 dev, judged = judgement(), time.monotonic()
             if dev or now - shown > config.show_seconds or last:
-                progress = Progress(state.step, done, loss / written, tokens / max(1e-9, now - shown), dev)
-                board.show(state.step, progress.scalars)
-                show(progress)
-                shown, loss, tokens, written = time.monotonic(), 0.0, 0.0, 0.0
+                tell(done, dev, tokens / max(1e-9, now - shown))
+                shown, tokens = time.monotonic(), 0.0
             if dev or now - saved > 60 * config.checkpoint_minutes:
                 save()
                 saved = time.monotonic()
         if state.judged_at < state.step:
             state.judged_at = state.step
-            judgement()
+            tell(1.0, judgement())
     save()
     return _finish(model, tokenizer, config, state)
 
