@@ -2,7 +2,8 @@
 
 A learned model can hardly foresee from words alone what a query brings; the engine answers all refinements of a moment
 in one pass (`agents/pointer/sight.py`). So the policy starts from what each refinement promises, and in the tree the
-reward of the first refinement is this promise; only what comes after it is left to g and f to think up.
+reward of the first refinement begins with a share of this promise, which f mends; what comes after it is left to g
+and f to think up.
 """
 
 from __future__ import annotations
