@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import string
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orienteer.reader.answers import exact_match, f1, holds_answer, holds_answer_loosely, normalise
+from orienteer.reader.answers import (
+    answer_forms,
+    exact_match,
+    f1,
+    holds_answer,
+    holds_answer_loosely,
+    match_form,
+    normalise,
+)
+
+TEXTS = st.lists(
+    st.sampled_from(["the", "a", "an", "son", "so", "n", " ", "-", ".", "’", "–", "−", "é", "Σ", "\ud800"])
+).map("".join)
 
 
 def test_articles_case_and_punctuation_do_not_matter():
@@ -61,3 +76,14 @@ def test_normalising_twice_changes_nothing_more_than_articles_laid_bare(text: st
     once = normalise(text)
     assert once == " ".join(once.split())
     assert exact_match(text, [text])
+
+
+@given(TEXTS)
+def test_the_normal_form_is_squads(text: str):
+    letters = "".join(c for c in text.lower() if c not in string.punctuation)
+    assert normalise(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_a_text_holds_an_answer_where_its_whole_form_does(text: str, answers: list[str]):
+    assert holds_answer(text, answers) == any(form in match_form(text) for form in answer_forms(tuple(answers)))

@@ -9,17 +9,26 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_PUNCTUATION = string.punctuation.encode()
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 # Every dash but the ASCII hyphen, which SQuAD's rule deletes: "1939–1945" is two tokens, "a-team" is one.
-_DASHES = {
-    code: " " for code in [*range(0x80, 0x10000), 0x10EAD] if unicodedata.category(chr(code)) == "Pd" or code == 0x2212
-}
+_DASHES = re.compile(
+    f"[{''.join(c for c in map(chr, [*range(0x80, 0x10000), 0x10EAD]) if unicodedata.category(c) == 'Pd')}\u2212]"
+)
 
 
 def normalise(text: str) -> str:
     """SQuAD's normal form: lower case, no ASCII punctuation, no articles, single blanks."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+    return _without_articles(_letters(text))
+
+
+def _letters(text: str) -> str:
+    # As bytes, four times as fast: no byte of a character beyond ASCII is that of a punctuation mark.
+    return text.lower().encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION).decode("utf-8", "surrogatepass")
+
+
+def _without_articles(letters: str) -> str:
+    return " ".join(_ARTICLES.sub(" ", letters).split())
 
 
 def exact_match(answer: str, golds: Iterable[str]) -> bool:
@@ -43,7 +52,11 @@ def _token_f1(found: Sequence[str], gold: Sequence[str]) -> float:
 
 def match_form(text: str) -> str:
     """What relevance compares: the normal form with Unicode dashes as blanks, a blank at either end."""
-    return f" {normalise(text if text.isascii() else text.translate(_DASHES))} "
+    return f" {_without_articles(_undashed_letters(text))} "
+
+
+def _undashed_letters(text: str) -> str:
+    return _letters(text if text.isascii() else _DASHES.sub(" ", text))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -53,13 +66,19 @@ def answer_forms(answers: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(form for form in forms if form.strip())
 
 
+@lru_cache(maxsize=1 << 14)
+def _longest_tokens(answers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(max(form.split(), key=len) for form in answer_forms(answers))
+
+
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
     """rel(d): the tokens of a gold answer occur, whole and in order, in the text."""
-    forms = answer_forms(tuple(answers))
-    if not forms:
-        return False
-    form = match_form(text)
-    return any(answer in form for answer in forms)
+    golds = tuple(answers)
+    letters = _undashed_letters(text)
+    if not any(token in letters for token in _longest_tokens(golds)):
+        return False  # most texts end here, before the dear search for articles
+    form = f" {_without_articles(letters)} "
+    return any(answer in form for answer in answer_forms(golds))
 
 
 def holds_answer_loosely(text: str, answers: Sequence[str]) -> bool:

@@ -7,8 +7,9 @@ refinement of every state that an agent reaches can be labelled for the price of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import QueryError
 from orienteer.query import Grammar, Operator, Query, Refinement
-from orienteer.rocchio.notes import Notes
+from orienteer.reader.answers import holds_answer
 from orienteer.session import Lexicon, Observation
 from orienteer.session.score import K
 
@@ -41,29 +42,37 @@ class Promises:
 
         States of one question share what is known of its passages.
         """
-        notes = {question.id: Notes(question) for question, _, _ in states}
-        return [self._labels(notes[question.id], seen, grammars) for question, seen, grammars in states]
+        known: dict[str, dict[str, bool]] = {question.id: {} for question, _, _ in states}
+        return [self._labels(question, known[question.id], seen, grammars) for question, seen, grammars in states]
 
-    def _labels(self, notes: Notes, seen: Observation, grammars: Sequence[Grammar]) -> tuple[Label, ...]:
-        if not notes.question.answers:
+    def _labels(
+        self, question: Question, known: dict[str, bool], seen: Observation, grammars: Sequence[Grammar]
+    ) -> tuple[Label, ...]:
+        """`known` is what passages, by id, are known to hold the answer or not; those that are met are added."""
+        if not question.answers:
             return ()
-        best = notes.slots(each.id for each in seen.passages)
-        notes.judge(self._engine.passages(notes.unjudged()))
-        room = K - int(notes.relevant[best].sum())
+        best = [each.id for each in seen.passages]
+        self._judge(question, known, best)
+        room = K - sum(known[id] for id in best)
         allowed = np.any([grammar_slots(grammar) for grammar in grammars], axis=0)
         refinements = self._refinements(seen, allowed) if room else []
         try:
             lists = self._engine.refine(Query(seen.question, seen.refinements), refinements, K) if refinements else []
         except QueryError:
             return ()
-        slots = [notes.slots(hit.id for hit in hits if hit.id not in seen.seen) for hits in lists]
-        notes.judge(self._engine.passages(notes.unjudged()))
-        holding = [min(room, int(notes.relevant[own].sum())) for own in slots]
+        new = [[hit.id for hit in hits if hit.id not in seen.seen] for hits in lists]
+        self._judge(question, known, chain.from_iterable(new))
+        holding = [min(room, sum(known[id] for id in ids)) for ids in new]
         gains = [(r, _WORTH * count) for r, count in zip(refinements, holding, strict=True) if count]
         return tuple(
             Label(grammar, tuple((r, gain) for r, gain in gains if Operator(r.op, r.weight) in grammar.operators))
             for grammar in grammars
         )
+
+    def _judge(self, question: Question, known: dict[str, bool], ids: Iterable[str]) -> None:
+        unknown = [id for id in dict.fromkeys(ids) if id not in known]
+        for id, passage in zip(unknown, self._engine.passages(unknown), strict=True):
+            known[id] = holds_answer(passage.text, question.answers)
 
     def _refinements(self, seen: Observation, allowed: NDArray[np.bool_]) -> list[Refinement]:
         terms = usable(seen, self._lexicon)
