@@ -87,6 +87,18 @@ class HitLists(Sequence[Hits]):
         count = self.counts[at]
         return Hits(self._index, self.numbers[at, :count], self.scores[at, :count])
 
+    def take(self, rows: Sequence[int]) -> HitLists:
+        return HitLists(self._index, self.numbers[rows], self.scores[rows], self.counts[rows])
+
+    def joined(self, other: HitLists) -> HitLists:
+        """Both, one after the other; of the same index and k."""
+        return HitLists(
+            self._index,
+            np.concatenate([self.numbers, other.numbers]),
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.counts, other.counts]),
+        )
+
     def distinct(self) -> tuple[list[str], NDArray[np.int64]]:
         """All hits, each once, in order of appearance; where each list's are among these [lists, k], -1: none."""
         there = np.arange(self.numbers.shape[1]) < self.counts[:, None]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from orienteer.agents.pointer.decoding import Choices
 from orienteer.agents.pointer.linear import Floats
+from orienteer.agents.pointer.recall import Recall
 from orienteer.agents.pointer.sight_features import FEATURES, PassageFeatures, directions
 from orienteer.agents.pointer.words import Words
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import HitLists
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
-from orienteer.query import Query
 from orienteer.session import Lexicon, Observation
 from orienteer.session.score import K
 
@@ -57,7 +57,7 @@ class Looker:
     """Looks at what an engine would find; `pieces` numbers the rows of `table`, a BERT's word vectors."""
 
     def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Floats) -> None:
-        self._engine, self._lexicon = engine, lexicon
+        self._engine, self._lexicon, self._recall = engine, lexicon, Recall(engine)
         self._features = PassageFeatures(engine, lexicon, Words(engine, pieces), directions(table))
         self._fetched: dict[str, Passage] = {}
 
@@ -65,7 +65,7 @@ class Looker:
         """Of all refinements that may be chosen; None where the engine cannot answer them."""
         tried = choices.refinements()
         try:
-            lists = self._engine.refine(Query(observation.question, observation.refinements), tried, K)
+            lists = self._recall(observation, tried)
         except QueryError:
             return None
         ids, found = _unseen(lists, observation.seen)
