@@ -27,9 +27,9 @@ import typer
 
 from orienteer.data import Passage, read_questions
 from orienteer.engine import EmbeddedEngine, open_index
-from orienteer.engine import refine as refining
-from orienteer.engine.build import build_index
-from orienteer.engine.lucene_bench import lucene_search
+from orienteer.engine.adapters.lucene_bench import lucene_search
+from orienteer.engine.embedded import refine as refining
+from orienteer.engine.embedded.build import build_index
 from orienteer.engine.protocol import Hit
 from orienteer.engine.reference import ReferenceEngine
 from orienteer.errors import OrienteerError

@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.data.passage import Passage
-from orienteer.engine.build import build_index, update_index
-from orienteer.engine.index import Index
-from orienteer.engine.store import HEADER_BYTES, MANIFEST, read_manifest, verify
-from orienteer.engine.warmup import warm_up
+from orienteer.engine.embedded.build import build_index, update_index
+from orienteer.engine.embedded.index import Index
+from orienteer.engine.embedded.store import HEADER_BYTES, MANIFEST, read_manifest, verify
+from orienteer.engine.embedded.warmup import warm_up
 from orienteer.errors import IndexCorruptError, IndexMissingError, IndexVersionError, OrienteerError
 
 SEED = 13

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from orienteer.data.passage import Passage
-from orienteer.engine.analysis import STOP_WORDS
-from orienteer.engine.build import build_index
-from orienteer.engine.embedded import EmbeddedEngine, open_index
-from orienteer.engine.warmup import warm_up
+from orienteer.engine.embedded.analysis import STOP_WORDS
+from orienteer.engine.embedded.build import build_index
+from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
+from orienteer.engine.embedded.warmup import warm_up
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.query import FIELDS, G4, Query, parse
 

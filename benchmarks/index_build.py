@@ -19,7 +19,7 @@ from rich.table import Table
 
 from orienteer.data import read_passages
 from orienteer.engine import build_index
-from orienteer.engine.lucene_bench import lucene_index, write_records
+from orienteer.engine.adapters.lucene_bench import lucene_index, write_records
 
 
 def run(passages: list[Path], lucene_jar: Path | None, as_json: bool) -> None:

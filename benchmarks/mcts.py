@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from orienteer.agents.muzero.base import load_base
+from orienteer.agents.action_space import SLOTS
 from orienteer.agents.muzero.config import SMALL, Sizes
 from orienteer.agents.muzero.grammar import CROSSED, STATE, query_grammar
-from orienteer.agents.muzero.index_words import in_memory, index_words
-from orienteer.agents.muzero.moves import advance, join, legal, most_actions
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.search import Expansion, SearchSettings, search
-from orienteer.agents.muzero.sight import Sight
+from orienteer.agents.muzero.index_trie import in_memory, index_words
+from orienteer.agents.muzero.learned_model import LearnedWorld, Scene
+from orienteer.agents.muzero.legal_actions import advance, join, legal, most_actions
+from orienteer.agents.muzero.mcts import Expansion, SearchSettings, search
+from orienteer.agents.muzero.pretrained import load_base
+from orienteer.agents.muzero.representation import Sight
+from orienteer.agents.muzero.root import Mind
 from orienteer.agents.muzero.tries import Spelling, Trie, local_tries
-from orienteer.agents.muzero.world import LearnedWorld, Scene
-from orienteer.agents.pointer.slots import SLOTS
-from orienteer.engine.kernels.compile import kernel
-from orienteer.engine.opening import open_engine
+from orienteer.engine.embedded.kernels.compile import kernel
+from orienteer.engine.open import open_engine
 from orienteer.session import Term
 
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from orienteer.data import Passage
 from orienteer.engine import EmbeddedEngine
-from orienteer.engine.lucene_bench import lucene_index
-from orienteer.engine.tantivy_engine import TantivyEngine
+from orienteer.engine.adapters.lucene_bench import lucene_index
+from orienteer.engine.adapters.tantivy import TantivyEngine
 
 err = Console(stderr=True, highlight=False)
 

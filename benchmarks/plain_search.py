@@ -14,7 +14,7 @@ from rich.table import Table
 
 from orienteer.data import read_questions
 from orienteer.engine import open_index
-from orienteer.engine.lucene_bench import lucene_search
+from orienteer.engine.adapters.lucene_bench import lucene_search
 from orienteer.query import Query
 from peers import lucene_folder, tantivy_engine
 

@@ -21,7 +21,7 @@ from orienteer.errors import OrienteerError
 from orienteer.reader import TrainedReader
 from orienteer.reader.bench import bench_speed
 from orienteer.reader.cache import CachedReader, ReadingFile
-from orienteer.reader.judging import gold_measures, judge
+from orienteer.reader.evaluate import gold_measures, judge
 from orienteer.reader.protocol import Reader
 from orienteer.reader.ranking import bm25_passages
 

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from orienteer.data import read_questions
 from orienteer.engine import EmbeddedEngine, Hit, open_index
-from orienteer.engine.lucene_bench import lucene_search
+from orienteer.engine.adapters.lucene_bench import lucene_search
 from orienteer.errors import OrienteerError
 from orienteer.query import FIELDS, G4, Query, Refinement
 from peers import lucene_folder, tantivy_engine

@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from orienteer.cluster import run_chunks
 from orienteer.data import Question, read_passages, read_questions
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.engine.shard import Found
-from orienteer.engine.sharded import merged, open_shards
+from orienteer.engine.sharded.engine import merged, open_shards
+from orienteer.engine.sharded.shard import Found
 from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
 from orienteer.reader.ranking import bm25_passages
 from orienteer.rocchio import Plan, rocchio_sessions, variants_of
+from orienteer.workers import run_chunks
 from refinements import candidates_of, states_of
 from scale_model import tables
 

@@ -23,7 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from orienteer.agents import make_agent
-from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.t5.agent import T5Agent
 from orienteer.data import Passage, Question, read_questions
 from orienteer.engine import Engine, open_index

@@ -16,7 +16,7 @@ import pytest
 
 from orienteer import cli
 from orienteer.engine import build_index, open_index
-from orienteer.engine.store import LOCK, MANIFEST, read_manifest, verify
+from orienteer.engine.embedded.store import LOCK, MANIFEST, read_manifest, verify
 
 ROWS = [
     {"id": "oscar", "title": "Oscar the Grouch", "text": "Oscar is a green muppet who lives in a trash can."},

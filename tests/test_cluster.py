@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from orienteer.cluster import ClusterError, in_order, run_chunks
 from orienteer.errors import MissingExtraError, QuerySyntaxError
+from orienteer.workers import ClusterError, in_order, run_chunks
 from ray_nodes import second_node
 from ray_nodes import two_nodes as two_nodes
 
@@ -139,7 +139,7 @@ def test_whoever_stops_listening_ends_the_workers(tmp_path: Path) -> None:
 
 def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
     program = (
-        "from pathlib import Path; from test_cluster import Squares; from orienteer.cluster import run_chunks\n"
+        "from pathlib import Path; from test_cluster import Squares; from orienteer.workers import run_chunks\n"
         f"if __name__ == '__main__': list(run_chunks(Squares(Path({str(tmp_path)!r}), 60.0), range(4), workers=2))"
     )
     file = tmp_path / "parent.py"

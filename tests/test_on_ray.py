@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from orienteer.bundled import bundled_passages, bundled_questions
-from orienteer.cluster import in_order, run_chunks
 from orienteer.data import Question
 from orienteer.engine import build_index, open_index
+from orienteer.workers import in_order, run_chunks
 from ray_nodes import ROOMS, TESTS, second_node
 from ray_nodes import two_nodes as two_nodes
 
@@ -54,7 +54,7 @@ def test_rocchio_sessions_with_the_shipped_reader_are_those_of_one_process(
     two_nodes: Any, tmp_path: Path, encyclopedia: Path
 ) -> None:
     from orienteer.rocchio import Plan, generate, variants_of
-    from orienteer.rocchio.work import Files
+    from orienteer.rocchio.generation import Files
     from orienteer.session import Settings
 
     plan, grammars, asked = Plan(n=6, m=3, settings=Settings(steps=3)), variants_of("G4"), some_questions(6)
@@ -91,7 +91,7 @@ def test_an_evaluation_with_the_shipped_reader_is_that_of_one_process(
     from evaluated_world import tree
 
     from orienteer.evaluation import Crew, evaluate
-    from orienteer.rocchio.work import Files
+    from orienteer.rocchio.generation import Files
     from orienteer.session import Settings
 
     world, asked = Files(encyclopedia), some_questions(6)
@@ -155,10 +155,10 @@ def test_muzero_s_actors_play_the_episodes_of_one_process(two_nodes: Any, tmp_pa
     from tiny_mind import random_tensors
     from tiny_muzero import CONFIG, tiny_base
 
-    from orienteer.agents.muzero.folder import OWN
     from orienteer.agents.muzero.grammar import query_grammar
-    from orienteer.agents.muzero.publishing import publish
-    from orienteer.agents.muzero.turns import pack
+    from orienteer.agents.muzero.model_files import OWN
+    from orienteer.agents.muzero.trajectory import pack
+    from orienteer.agents.muzero.weight_sync import publish
     from orienteer.query import GRAMMARS
 
     build_index(PASSAGES, tmp_path / "index")

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from orienteer.evaluation.figures import save
-from orienteer.reader.board import read_curve
+from orienteer.training.log import read_curve
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Make src/orienteer/engine/unicode_12_1.npz: each code point's class for Lucene's word rules, and its lower case.
+"""Make engine/embedded/unicode_12_1.npz: each code point's class for Lucene's tokenizer rules, and its lower case.
 
 Reads the Unicode properties that Perl knows (5.32 or newer) and keeps the characters of Unicode 12.1, the version
 behind Lucene 9's StandardTokenizer. The corrections below are characters whose properties changed after 12.1.
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from orienteer.engine.word_rules import CLASSES
+from orienteer.engine.embedded.tokenizer_rules import CLASSES
 
-OUT = Path(__file__).parents[1] / "src/orienteer/engine/unicode_12_1.npz"
+OUT = Path(__file__).parents[1] / "src/orienteer/engine/embedded/unicode_12_1.npz"
 
 PERL = r"""
 no warnings; use feature 'unicode_strings';

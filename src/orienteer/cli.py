@@ -54,7 +54,7 @@ def demo(
 @app.command(rich_help_panel="Use")
 def warmup() -> None:
     """Compile the engine's kernels now, so that no later command has to wait for it."""
-    from orienteer.engine.warmup import warm_up
+    from orienteer.engine.embedded.warmup import warm_up
 
     started = time.perf_counter()
     with compiling():

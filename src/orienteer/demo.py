@@ -126,7 +126,7 @@ def _outcome(best: Sequence[Seen], score: float, read: int) -> Outcome:
 
 def _show_session(out: Console, environment: Environment, session: Session, seconds: Seconds | None = None) -> None:
     from orienteer.session import record
-    from orienteer.session.layout import lay_out
+    from orienteer.session.console import lay_out
 
     for line in lay_out(record(session, environment, AGENT), seconds=seconds):
         out.print(line, soft_wrap=True)

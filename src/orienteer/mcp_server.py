@@ -28,9 +28,9 @@ try:
 except ImportError:
     raise MissingExtraError("mcp", "mcp") from None
 
-from orienteer.serve.guard import Guard, is_loopback
 from orienteer.serve.limits import Limits
-from orienteer.serve.player import Move, Player
+from orienteer.serve.security import Guard, is_loopback
+from orienteer.serve.session_worker import Move, Player
 from orienteer.serve.sessions import asked
 
 WARNING = (

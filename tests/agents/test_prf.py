@@ -16,7 +16,7 @@ from orienteer.agents.passage_terms import AnalysedTerms, IndexedTerms, passage_
 from orienteer.agents.prf import ByAnswer, ByIdf, ByRelevanceModel
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
-from orienteer.engine.analysis import analyze
+from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import Refinement
 from orienteer.session import Environment, Observation, Settings, run_sessions
 from orienteer.session.stop_words import STOP_LIST

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from orienteer.data import Passage, compression, read_passages, write_jsonl
-from orienteer.data.ahead import Ahead
+from orienteer.data.prefetch import Ahead
 from orienteer.errors import DataError
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "reader"))
 
 from tiny import CONFIG, tiny_tensors, tiny_tokenizer
 
-from orienteer.reader.model_folder import Tensors
+from orienteer.models.model_folder import Tensors
 
 
 def bare_tensors(seed: int = 0) -> Tensors:

@@ -33,7 +33,7 @@ from orienteer.dense import (
 from orienteer.dense.embeddings import Manifest, rounded
 from orienteer.dense.ranges import as_options, gaps, joined
 from orienteer.engine import build_index, open_index
-from orienteer.engine.index import Index
+from orienteer.engine.embedded.index import Index
 
 SIZE, WIDTH = 24, 3
 ASKED = [Question("q1", "one"), Question("an id", "two"), Question("empty", " "), Question("q3", "three")]

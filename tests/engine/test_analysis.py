@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orienteer.data.passage import Passage
-from orienteer.engine.analysis import (
+from orienteer.engine.adapters.lucene_bench import lucene_analyze
+from orienteer.engine.embedded.analysis import (
     ACCEPTS,
     CLASS_OF,
     LOWER,
@@ -26,11 +27,10 @@ from orienteer.engine.analysis import (
     analyze_terms,
     tokenize,
 )
-from orienteer.engine.build import build_index
-from orienteer.engine.index import NO_TERM, Index
-from orienteer.engine.kernels.tokenize import tokenize_batch
-from orienteer.engine.lucene_bench import lucene_analyze
-from orienteer.engine.word_rules import CLASSES
+from orienteer.engine.embedded.build import build_index
+from orienteer.engine.embedded.index import NO_TERM, Index
+from orienteer.engine.embedded.kernels.tokenize import tokenize_batch
+from orienteer.engine.embedded.tokenizer_rules import CLASSES
 
 GOLDEN = Path(__file__).parent / "golden"
 

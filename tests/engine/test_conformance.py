@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from orienteer.data.passage import Passage
-from orienteer.engine.build import build_index
 from orienteer.engine.check import EngineContractError, check_engine
-from orienteer.engine.embedded import open_index
+from orienteer.engine.embedded.build import build_index
+from orienteer.engine.embedded.engine import open_index
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.engine.reference import ReferenceEngine
 from orienteer.errors import TooManyClausesError
@@ -24,7 +24,7 @@ Make = Callable[[Sequence[Passage], pytest.FixtureRequest], Engine]
 def lucene(passages: Sequence[Passage], request: pytest.FixtureRequest) -> Engine:
     jar = request.getfixturevalue("lucene_jar")
     pytest.importorskip("jpype")
-    from orienteer.engine.lucene import LuceneEngine
+    from orienteer.engine.adapters.lucene import LuceneEngine
 
     engine = LuceneEngine(jar, passages)
     request.addfinalizer(engine.close)
@@ -33,7 +33,7 @@ def lucene(passages: Sequence[Passage], request: pytest.FixtureRequest) -> Engin
 
 def tantivy(passages: Sequence[Passage], request: pytest.FixtureRequest) -> Engine:
     pytest.importorskip("tantivy")
-    from orienteer.engine.tantivy_engine import TantivyEngine
+    from orienteer.engine.adapters.tantivy import TantivyEngine
 
     return TantivyEngine(passages)
 

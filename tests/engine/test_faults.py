@@ -17,8 +17,8 @@ import pytest
 
 from orienteer.data.passage import Passage
 from orienteer.engine import build_index, open_index, update_index
-from orienteer.engine.index import Index
-from orienteer.engine.store import HEADER_BYTES, LOCK, MANIFEST, ArrayWriter, read_manifest, verify
+from orienteer.engine.embedded.index import Index
+from orienteer.engine.embedded.store import HEADER_BYTES, LOCK, MANIFEST, ArrayWriter, read_manifest, verify
 from orienteer.errors import IndexCorruptError, IndexFilesError, IndexLockedError, OrienteerError
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

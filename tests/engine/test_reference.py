@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from orienteer.data.passage import Passage
-from orienteer.engine import bm25
+from orienteer.engine.embedded import bm25
 from orienteer.engine.protocol import Hit
 from orienteer.engine.reference import ReferenceEngine
 from orienteer.errors import DuplicateIdError, TooManyClausesError, UnknownFieldError, UnknownPassageError

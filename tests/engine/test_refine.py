@@ -19,10 +19,10 @@ from test_search import QUERIES, corpora, reference, refinements
 
 from orienteer.data import read_passages, read_questions
 from orienteer.data.passage import Passage
-from orienteer.engine import refine as refining
-from orienteer.engine.build import build_index
-from orienteer.engine.embedded import EmbeddedEngine, open_index
-from orienteer.engine.lucene_bench import lucene_index, lucene_search
+from orienteer.engine.adapters.lucene_bench import lucene_index, lucene_search
+from orienteer.engine.embedded import refine as refining
+from orienteer.engine.embedded.build import build_index
+from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.protocol import Hit
 from orienteer.engine.reference import ReferenceEngine
 from orienteer.errors import TooManyClausesError

@@ -17,17 +17,17 @@ from test_search import QUERIES, corpora, refinements
 from orienteer.bundled import bundled_passages, bundled_questions
 from orienteer.data import read_passages, read_questions
 from orienteer.data.passage import Passage
-from orienteer.engine.analysis import analyze
-from orienteer.engine.build import build_index
 from orienteer.engine.check import check_engine
-from orienteer.engine.embedded import EmbeddedEngine, open_index
-from orienteer.engine.fleet import ProcessFleet, ShardLostError
-from orienteer.engine.index import Index
-from orienteer.engine.kernels.search import WINDOW
-from orienteer.engine.opening import absolute, open_engine
-from orienteer.engine.shard import with_totals
-from orienteer.engine.sharded import ShardedEngine, open_shards
-from orienteer.engine.sharded_ray import RayFleet
+from orienteer.engine.embedded.analysis import analyze
+from orienteer.engine.embedded.build import build_index
+from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
+from orienteer.engine.embedded.index import Index
+from orienteer.engine.embedded.kernels.search import WINDOW
+from orienteer.engine.open import absolute, open_engine
+from orienteer.engine.sharded.engine import ShardedEngine, open_shards
+from orienteer.engine.sharded.ray_transport import RayFleet
+from orienteer.engine.sharded.shard import with_totals
+from orienteer.engine.sharded.shard_transport import ProcessFleet, ShardLostError
 from orienteer.errors import (
     DuplicateIdError,
     IndexMissingError,
@@ -351,14 +351,14 @@ class Calling:
 
 
 def test_a_shard_whose_actor_is_away_is_asked_again_and_a_dead_one_is_named(bundled, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("orienteer.engine.sharded_ray.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("orienteer.engine.sharded.ray_transport.time.sleep", lambda seconds: None)
     paths, errors = write(bundled_passages(), [300], tmp_path), FewerAnswers.exceptions
     engine = ShardedEngine(RayFleet(paths, FewerAnswers(5, errors.ActorUnavailableError)))
     query = Query("which comet was seen in 1986")
     assert engine.search(query, 10) == bundled[0].search(query, 10)
     with pytest.raises(ShardLostError, match=r"shard-0 died .* \(RayActorError\)"):
         ShardedEngine(RayFleet(paths, FewerAnswers(1, errors.RayActorError)))
-    monkeypatch.setattr("orienteer.engine.sharded_ray.PATIENCE", -1.0)
+    monkeypatch.setattr("orienteer.engine.sharded.ray_transport.PATIENCE", -1.0)
     with pytest.raises(ShardLostError, match="ActorUnavailableError"):
         ShardedEngine(RayFleet(paths, FewerAnswers(1, errors.ActorUnavailableError)))
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from orienteer.data.passage import Passage
 from orienteer.engine import EmbeddedEngine, build_index, open_index, update_index
-from orienteer.engine.index import Index
+from orienteer.engine.embedded.index import Index
+from orienteer.engine.embedded.store import LOCK, MANIFEST, Manifest, read_manifest, verify, writing
 from orienteer.engine.reference import ReferenceEngine
-from orienteer.engine.store import LOCK, MANIFEST, Manifest, read_manifest, verify, writing
 from orienteer.errors import (
     DuplicateIdError,
     IndexCorruptError,

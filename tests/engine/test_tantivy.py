@@ -11,7 +11,7 @@ from orienteer.query import Query
 
 pytest.importorskip("tantivy")
 
-from orienteer.engine.tantivy_engine import TantivyEngine
+from orienteer.engine.adapters.tantivy import TantivyEngine
 
 
 def test_an_index_on_disk_is_opened_again(golden_passages, golden_answers, tmp_path) -> None:

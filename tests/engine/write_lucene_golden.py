@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from orienteer.data.passage import Passage
-from orienteer.engine.lucene_bench import lucene_index, lucene_search
+from orienteer.engine.adapters.lucene_bench import lucene_index, lucene_search
 from orienteer.query import BOOSTS, Query, Refinement
 
 HERE = Path(__file__).parent

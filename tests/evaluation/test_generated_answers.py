@@ -13,7 +13,7 @@ from small_world import Scripted, plus
 
 from orienteer.engine import ReferenceEngine
 from orienteer.query.refinement import clean
-from orienteer.reader.answers import exact_match
+from orienteer.reader.answer_matching import exact_match
 from orienteer.session import ObservedPassage, read_records
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orienteer.reader.answers import (
+from orienteer.reader.answer_matching import (
     answer_forms,
     exact_match,
     f1,

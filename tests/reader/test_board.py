@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orienteer.reader.board import CURVE, Board, read_curve
+from orienteer.training.log import CURVE, Board, read_curve
 
 
 def test_a_curve_has_every_value_at_its_step(tmp_path: Path) -> None:

@@ -10,9 +10,16 @@ from list_engine import ListEngine
 
 from orienteer.data import Passage, Question
 from orienteer.reader import Reading, TrainedReader
-from orienteer.reader.finishing import finish
+from orienteer.reader.evaluate import (
+    find_and_read,
+    gold_measures,
+    judge,
+    ranking_measures,
+    score_measures,
+    title_effect,
+)
+from orienteer.reader.export import finish
 from orienteer.reader.folder import load_folder
-from orienteer.reader.judging import find_and_read, gold_measures, judge, ranking_measures, score_measures, title_effect
 from orienteer.reader.ranking import read_ranked
 
 TEXTS = ["nothing here", "Moscow it is", "no", "by Tolstoy", "Leo Tolstoy, count", "none"]

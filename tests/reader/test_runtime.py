@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tiny import save_tiny, tiny_tensors, tiny_tokenizer
 
 from orienteer.data import Passage
+from orienteer.models.model_folder import dequantise, levels, quantise
 from orienteer.reader import Reader, TrainedReader
 from orienteer.reader.encoding import MAX_PIECES, Marks, pieces, windows
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.reader.folder import load_folder
-from orienteer.reader.model_folder import dequantise, levels, quantise
 
 QUESTION = "what is the capital of france"
 PARIS = Passage("p", "Paris", "Paris is the capital of France. It lies on the Seine.")

@@ -11,8 +11,8 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from orienteer.models.model_folder import Tensors
 from orienteer.reader.folder import save_folder
-from orienteer.reader.model_folder import Tensors
 
 WORDS = "the a of in capital france paris is what who wrote seine river city lies on . , ? tolstoy war and peace"
 CONFIG: dict[str, Any] = {

@@ -20,7 +20,7 @@ from orienteer.data import Passage, Question
 from orienteer.engine import Engine
 from orienteer.reader.protocol import Reader, Reading
 from orienteer.rocchio import Plan, generate, variants_of
-from orienteer.rocchio.work import Costs
+from orienteer.rocchio.generation import Costs
 from orienteer.session import Settings
 
 PLAN = Plan(n=12, m=6, settings=Settings(steps=4), others=4)

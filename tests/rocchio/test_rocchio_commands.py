@@ -19,7 +19,7 @@ from orienteer.data import write_jsonl
 from orienteer.engine import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio import RocchioError, read_sessions
-from orienteer.rocchio.work import Files
+from orienteer.rocchio.generation import Files
 
 Command = Callable[..., Result]
 

@@ -17,7 +17,7 @@ import pytest
 from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
 
 from orienteer.rocchio import Plan, RocchioError, generate, read_sessions, variants_of
-from orienteer.rocchio.work import Progress
+from orienteer.rocchio.generation import Progress
 
 HERE = Path(__file__).parent
 

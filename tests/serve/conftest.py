@@ -23,7 +23,8 @@ from small_world import PASSAGES, QUESTIONS
 
 from orienteer.agents import registry
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.serve import make_app, roster
+from orienteer.serve import agent_cache as roster
+from orienteer.serve import make_app
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # A browser that calls nobody but the page's own host.

@@ -31,7 +31,7 @@ from orienteer.engine import Hit, ReferenceEngine
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
 from orienteer.session import STOP, Action, Observation
-from orienteer.session.notes import Notes, TreeNode, tree_notes
+from orienteer.session.explanations import Notes, TreeNode, tree_notes
 
 MakeClient = Callable[..., TestClient]
 

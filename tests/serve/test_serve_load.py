@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from orienteer.models.model_folder import CONFIG
 from orienteer.reader.folder import SHIPPED
-from orienteer.reader.model_folder import CONFIG
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

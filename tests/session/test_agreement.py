@@ -21,7 +21,7 @@ from orienteer.session import (
     run_sessions,
     to_line,
 )  # fmt: skip
-from orienteer.session.agreement import SHIPPED, VOTERS, Agreement, Weights, cross_judged, features, fit
+from orienteer.session.answer_voting import SHIPPED, VOTERS, Agreement, Weights, cross_judged, features, fit
 from orienteer.session.settings import Order
 
 ORDERS: tuple[Order, ...] = ("ps", "agreement")

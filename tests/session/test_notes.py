@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orienteer.session import STOP, Action, Agent, Observation
-from orienteer.session.notes import DEEPEST, NotesError, TellingAgent, TreeNode, check_notes, tree_notes, tree_of
+from orienteer.session.explanations import DEEPEST, NotesError, TellingAgent, TreeNode, check_notes, tree_notes, tree_of
 
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 trees = st.recursive(

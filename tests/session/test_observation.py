@@ -6,7 +6,7 @@ from small_world import QUESTIONS, Wanderer, minus, plus
 
 from orienteer.data.passage import Question
 from orienteer.engine import EmbeddedEngine
-from orienteer.engine.analysis import STOP_WORDS
+from orienteer.engine.embedded.analysis import STOP_WORDS
 from orienteer.reader import snippet
 from orienteer.session import Environment, Observation, Session, Settings
 from orienteer.session.stop_words import STOP_LIST, is_stop_word

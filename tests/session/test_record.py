@@ -27,7 +27,7 @@ from orienteer.session import (
     to_line,
     write_records,
 )
-from orienteer.session.layout import lay_out
+from orienteer.session.console import lay_out
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orienteer.agents.baselines import NoRefinement
-from orienteer.agents.family import Checkpoint, CheckpointMissingError, Entry, Family, Wanted
+from orienteer.agents.spec import Checkpoint, CheckpointMissingError, Entry, Family, Wanted
 from orienteer.engine.protocol import Engine
 from orienteer.session import Settings
 
@@ -73,7 +73,7 @@ def find_retriever(engine: Engine, folder: Path | None = None, name: str = "dens
 
 def _over_embeddings(engine: Engine, folder: Path) -> Retriever:
     from orienteer.dense import EmbeddingRetriever, Embeddings, EmbeddingsMismatchError, TextEncoder
-    from orienteer.engine.embedded import EmbeddedEngine
+    from orienteer.engine.embedded.engine import EmbeddedEngine
 
     embeddings = Embeddings.open(folder)
     if not isinstance(engine, EmbeddedEngine):
@@ -86,7 +86,7 @@ def _over_embeddings(engine: Engine, folder: Path) -> Retriever:
 
 def _over_runs(engine: Engine, folder: Path) -> Retriever:
     from orienteer.dense import RunRetriever, passages_fingerprint
-    from orienteer.engine.embedded import EmbeddedEngine
+    from orienteer.engine.embedded.engine import EmbeddedEngine
 
     return RunRetriever(folder, passages_fingerprint(engine.index) if isinstance(engine, EmbeddedEngine) else None)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
-from orienteer.agents.family import AgentNameError, Entry, Family, Wanted
+from orienteer.agents.spec import AgentNameError, Entry, Family, Wanted
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.session import STOP, Action, Environment, Observation, Seen, Session, Settings, Step, best_of, play

@@ -45,7 +45,7 @@ class PassageTerms(Protocol):
 
 def passage_terms(engine: Engine) -> PassageTerms:
     """From the embedded index's own arrays where there are some, else by analysing the passages."""
-    from orienteer.engine.embedded import EmbeddedEngine
+    from orienteer.engine.embedded.engine import EmbeddedEngine
 
     return IndexedTerms(engine) if isinstance(engine, EmbeddedEngine) else AnalysedTerms(engine)
 
@@ -54,7 +54,7 @@ class IndexedTerms:
     """From the embedded index: the stream of a passage's terms, and exact frequencies."""
 
     def __init__(self, engine: Engine) -> None:
-        from orienteer.engine.embedded import EmbeddedEngine
+        from orienteer.engine.embedded.engine import EmbeddedEngine
 
         assert isinstance(engine, EmbeddedEngine)
         self._index = engine.index
@@ -71,7 +71,7 @@ class IndexedTerms:
         return self._stream(passage.id)
 
     def numbers(self, terms: Sequence[str]) -> list[int]:
-        from orienteer.engine.clauses import find_terms
+        from orienteer.engine.embedded.clauses import find_terms
 
         found: list[int] = find_terms(self._index, list(terms)).tolist() if terms else []
         return found

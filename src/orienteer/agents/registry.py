@@ -12,15 +12,15 @@ from difflib import get_close_matches
 
 from orienteer.agents import dense, ensemble
 from orienteer.agents.baselines import NoRefinement
-from orienteer.agents.family import AgentNameError, Checkpoint, CheckpointMissingError, Entry, Family, Wanted
-from orienteer.agents.muzero.family import FAMILY as MUZERO
-from orienteer.agents.pointer.family import FAMILY as POINTER
+from orienteer.agents.muzero.spec import FAMILY as MUZERO
+from orienteer.agents.pointer.spec import FAMILY as POINTER
 from orienteer.agents.prf import OPERATORS, ByAnswer, ByIdf, ByRelevanceModel, Feedback
-from orienteer.agents.t5.family import FAMILY as T5
+from orienteer.agents.spec import AgentNameError, Checkpoint, CheckpointMissingError, Entry, Family, Wanted
+from orienteer.agents.t5.spec import FAMILY as T5
 from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS
 from orienteer.rocchio.agent import RocchioAgent
-from orienteer.rocchio.plan import HEADROOM_SNIPPET
+from orienteer.rocchio.config import HEADROOM_SNIPPET
 from orienteer.session import Settings, SettingsError
 
 __all__ = [

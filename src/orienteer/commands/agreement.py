@@ -14,7 +14,7 @@ from orienteer.errors import OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.session import Seen
-    from orienteer.session.agreement import Judged
+    from orienteer.session.answer_voting import Judged
 
 _TOGETHER = 50  # sessions in lock-step
 
@@ -40,7 +40,7 @@ def train_agreement(
     """
     from orienteer.agents.registry import make_agent
     from orienteer.session import Settings, play
-    from orienteer.session.agreement import cross_judged, fit
+    from orienteer.session.answer_voting import cross_judged, fit
 
     asked = questions_of(questions)[skip:][:limit]
     world = World(index, reader, cache, threads)

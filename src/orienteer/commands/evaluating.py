@@ -41,7 +41,7 @@ def evaluate(
     orienteer evaluate --index my-index --questions dev.jsonl --agents bm25,bm25+ps --out results/dev
     """
     from orienteer.data import read_questions
-    from orienteer.engine.opening import open_engine
+    from orienteer.engine.open import open_engine
     from orienteer.evaluation import evaluate as run
     from orienteer.reader import CachedReader, TrainedReader
     from orienteer.session import Settings
@@ -106,9 +106,9 @@ def _command(agents: str, steps: int, limit: int | None) -> str:
 
 def _crew(index: Path, reader: Path | None, cache: Path | None, workers: int, ray: str | None) -> Crew | None:
     """Workers that open the same index and reader; None where this process plays by itself."""
-    from orienteer.engine.opening import absolute
+    from orienteer.engine.open import absolute
     from orienteer.evaluation import Crew
-    from orienteer.rocchio.work import Files
+    from orienteer.rocchio.generation import Files
 
     if workers == 1 and ray is None:
         return None

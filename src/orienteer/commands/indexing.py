@@ -52,7 +52,7 @@ def index(
 
     orienteer index passages.jsonl.xz --out my-index
     """
-    from orienteer.engine.store import read_manifest
+    from orienteer.engine.embedded.store import read_manifest
 
     if to is not None:
         if not passages or out_dir is not None or add or verify or delete is not None:
@@ -106,7 +106,7 @@ def _write_index(
 
 
 def _verify(path: Path, as_json: bool) -> None:
-    from orienteer.engine.store import read_manifest, verify
+    from orienteer.engine.embedded.store import read_manifest, verify
 
     started = time.perf_counter()
     damaged = verify(path)
@@ -140,7 +140,7 @@ def search(
     """
     if (query is None) == (queries is None):
         raise OrienteerError("give one query, or a file of them with --queries FILE")
-    from orienteer.engine.opening import open_engine
+    from orienteer.engine.open import open_engine
 
     engine: Any = open_engine(index, threads=threads)
     if explain and not hasattr(engine, "explain"):

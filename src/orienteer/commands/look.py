@@ -45,12 +45,12 @@ def train_look(
     orienteer train look --pointer DIR/int8 --questions train.jsonl --sessions sessions.jsonl --index INDEX --out LOOK
     """
     try:
-        from orienteer.agents.pointer.look_train import LookConfig, learn_to_look
+        from orienteer.agents.lookahead.train import LookConfig, learn_to_look
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.agents.lookahead.rollouts import reachable
     from orienteer.agents.pointer.decoding import Decoding
-    from orienteer.agents.pointer.folder import load_folder, save_folder
-    from orienteer.agents.pointer.lessons import reachable
+    from orienteer.agents.pointer.model_files import load_folder, save_folder
     from orienteer.rocchio.output import read_sessions
     from orienteer.session import Environment, Settings
 

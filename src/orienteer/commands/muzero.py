@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orienteer.agents.muzero.actors import World
     from orienteer.agents.muzero.config import Training
     from orienteer.agents.muzero.train import Judge, Progress
-    from orienteer.agents.muzero.turns import Episode
+    from orienteer.agents.muzero.trajectory import Episode
 
 LOOK = 100.0
 _SHOWN = 100  # sessions between two lines of progress
@@ -86,10 +86,10 @@ def train_muzero(
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.agents.muzero.actors import Actor, MakeActor
-    from orienteer.agents.muzero.base import load_base
     from orienteer.agents.muzero.config import preset as preset_of
-    from orienteer.agents.muzero.folder import LARGEST, SHIPPED
-    from orienteer.agents.muzero.model import MuZeroModel
+    from orienteer.agents.muzero.model_files import LARGEST, SHIPPED
+    from orienteer.agents.muzero.networks_torch import MuZeroModel
+    from orienteer.agents.muzero.pretrained import load_base
 
     torch.manual_seed(seed)
     if look is None and preset == "small" and load_base(base).looks:
@@ -116,7 +116,7 @@ def train_muzero(
     model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
     h = None
     if train_h:
-        from orienteer.agents.muzero.seeing import Seeing
+        from orienteer.agents.muzero.representation_torch import Seeing
 
         h = Seeing(world.base, world.grammar.grammar)
     parts = Parts(
@@ -163,8 +163,8 @@ def _shares(training: Training, workers: int | None, ray: str | None, threads: i
 def _demonstrations(
     world: World, folder: Path, files: list[Path], questions: list[Path], limit: int, rows: bool
 ) -> list[Episode]:
-    from orienteer.agents.muzero.cloning import demonstrations
-    from orienteer.agents.pointer.labels import by_id
+    from orienteer.agents.muzero.demonstrations import demonstrations
+    from orienteer.agents.pointer.imitation_targets import by_id
     from orienteer.data import read_questions
 
     if not files:
@@ -186,7 +186,7 @@ def _demonstrations(
 def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bool) -> Judge | None:
     from orienteer.agents.judging import Judge as Judging
     from orienteer.agents.muzero.agent import MuZeroAgent
-    from orienteer.agents.muzero.folder import MuZeroFiles
+    from orienteer.agents.muzero.model_files import MuZeroFiles
     from orienteer.data import read_questions
     from orienteer.session import Environment, Settings
 
@@ -206,7 +206,7 @@ def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bo
 
 
 def _keep(world: World, folder: Path, weights: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
-    from orienteer.agents.muzero.folder import save_folder
+    from orienteer.agents.muzero.model_files import save_folder
 
     save_folder(
         folder, world.base.bert, {**world.base.tensors, **weights}, world.base.tokenizer, world.config,
@@ -216,7 +216,7 @@ def _keep(world: World, folder: Path, weights: Mapping[str, Any], notes: Mapping
 
 def _ship(best: Path, folder: Path) -> int:
     """The best weights in the form that is shipped and played; how many bytes."""
-    from orienteer.agents.muzero.folder import for_shipping, load_folder, save_folder
+    from orienteer.agents.muzero.model_files import for_shipping, load_folder, save_folder
 
     files = load_folder(best)
     save_folder(folder, files.bert, for_shipping(files), files.tokenizer, files.config, **files.notes)

@@ -15,7 +15,7 @@ from orienteer.commands.training import World, encoded, questions_of, sessions_e
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.agents.pointer.folder import PointerFiles
+    from orienteer.agents.pointer.model_files import PointerFiles
     from orienteer.data import Question
     from orienteer.reader.train import Progress
 
@@ -70,12 +70,12 @@ def train_pointer(
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.agents.judging import Judge
+    from orienteer.agents.pointer.agent import PointerAgent
     from orienteer.agents.pointer.dagger import LABELLERS, Round, Visits, visited_examples
     from orienteer.agents.pointer.data import gather
     from orienteer.agents.pointer.decoding import Decoding
-    from orienteer.agents.pointer.folder import Layout
-    from orienteer.agents.pointer.labels import grammars_of
-    from orienteer.agents.pointer.runtime import PointerAgent
+    from orienteer.agents.pointer.imitation_targets import grammars_of
+    from orienteer.agents.pointer.model_files import Layout
     from orienteer.session import Environment, Settings
 
     if not minutes and not steps:
@@ -127,7 +127,7 @@ def train_pointer(
 
 def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Question]:
     """The questions of the sessions, in their order: the cache has many of their readings."""
-    from orienteer.agents.pointer.labels import by_id
+    from orienteer.agents.pointer.imitation_targets import by_id
     from orienteer.rocchio.output import read_sessions
 
     known = by_id(questions)

@@ -40,7 +40,7 @@ def read(
     orienteer read 'who wrote war and peace' --index my-index
     """
     from orienteer.bundled import bundled_engine
-    from orienteer.engine.opening import open_engine
+    from orienteer.engine.open import open_engine
     from orienteer.reader.ranking import read_ranked
     from orienteer.reader.runtime import TrainedReader
 
@@ -111,8 +111,8 @@ def train_reader(
         from orienteer.reader.train import Progress, TrainConfig, train
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
-    from orienteer.engine.opening import open_engine
-    from orienteer.reader.finishing import finish
+    from orienteer.engine.open import open_engine
+    from orienteer.reader.export import finish
     from orienteer.reader.training_rows import gather_rows
 
     engine = open_engine(index) if index else None

@@ -32,10 +32,10 @@ def doctor(
 
     orienteer doctor --engine https://search.example.org:9200/passages --index my-index
     """
-    from orienteer.engine.embedded import open_index
-    from orienteer.engine.opensearch.doctor import examine
-    from orienteer.engine.opensearch.service import Service
-    from orienteer.engine.opensearch.settings import Settings, read_address
+    from orienteer.engine.adapters.opensearch.doctor import examine
+    from orienteer.engine.adapters.opensearch.service import Service
+    from orienteer.engine.adapters.opensearch.settings import Settings, read_address
+    from orienteer.engine.embedded.engine import open_index
 
     service = Service(read_address(engine), Settings.from_environment())
     embedded = open_index(index) if index is not None else None
@@ -65,9 +65,9 @@ def index_to(
 ) -> None:
     """Load files of passages into an index of a service; a load that was broken off goes on where it stopped."""
     from orienteer.data import BadRows, find_ids, read_passages
-    from orienteer.engine.opensearch.loading import for_loading, load
-    from orienteer.engine.opensearch.service import Service
-    from orienteer.engine.opensearch.settings import Settings, read_address
+    from orienteer.engine.adapters.opensearch.bulk_load import for_loading, load
+    from orienteer.engine.adapters.opensearch.service import Service
+    from orienteer.engine.adapters.opensearch.settings import Settings, read_address
 
     service, bad = Service(read_address(address), for_loading(Settings.from_environment())), BadRows()
     started = time.perf_counter()

@@ -14,7 +14,7 @@ from orienteer.commands.terminal import out, progress
 
 if TYPE_CHECKING:
     from orienteer.data import Question
-    from orienteer.rocchio.work import Costs
+    from orienteer.rocchio.generation import Costs
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Questions = Annotated[list[Path], typer.Option("--questions", help="file of questions with answers; may be repeated")]
@@ -60,8 +60,8 @@ def rocchio(
 
     orienteer rocchio --index my-index --questions train.jsonl.xz --grammar G1,G4 --out sessions.jsonl --workers 2
     """
+    from orienteer.rocchio.config import Plan, variants_of
     from orienteer.rocchio.output import write_compact
-    from orienteer.rocchio.plan import Plan, variants_of
     from orienteer.session import Settings
 
     variants = variants_of(grammar)
@@ -147,8 +147,8 @@ def _generate(
     index: Path, reader: Path | None, asked: list[Question], variants: Any, out_file: Path, plan: Any,
     cache: Path | None, workers: int, ray: str | None, chunk: int,
 ) -> Costs:  # fmt: skip
-    from orienteer.engine.opening import absolute
-    from orienteer.rocchio.work import Files, generate
+    from orienteer.engine.open import absolute
+    from orienteer.rocchio.generation import Files, generate
 
     if cache is None and ray is None:
         cache = out_file.with_name(f"{out_file.name}.parts") / "readings.db"

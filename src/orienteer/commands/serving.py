@@ -106,7 +106,7 @@ def mcp(
 
 def check_address(host: str, token: str) -> None:
     from orienteer.serve.errors import TokenNeededError
-    from orienteer.serve.guard import is_loopback
+    from orienteer.serve.security import is_loopback
 
     if not is_loopback(host) and not token:
         raise TokenNeededError(
@@ -132,7 +132,7 @@ def address(host: str, port: int) -> str:
 def open_all(indexes: list[str] | None, reader: Path | None) -> tuple[Mapping[str, Engine], Reader]:
     """Every index under the last part of its address, and the reader."""
     from orienteer.bundled import bundled_engine
-    from orienteer.engine.opening import open_engine
+    from orienteer.engine.open import open_engine
     from orienteer.reader import CachedReader, TrainedReader
 
     engines: dict[str, Engine] = {}

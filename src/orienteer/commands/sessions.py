@@ -34,10 +34,10 @@ def ask(
     from orienteer.agents import make_agent
     from orienteer.agents.registry import sees_answers
     from orienteer.bundled import bundled_engine
-    from orienteer.engine.opening import open_engine
+    from orienteer.engine.open import open_engine
     from orienteer.reader import TrainedReader
     from orienteer.session import Settings, record, run_sessions, to_line
-    from orienteer.session.layout import lay_out
+    from orienteer.session.console import lay_out
 
     if not question.strip():
         raise OrienteerError("an empty question; ask something in plain words")
@@ -78,7 +78,7 @@ def show(
 ) -> None:
     """A recorded session, step by step."""
     from orienteer.session import read_records, to_line
-    from orienteer.session.layout import lay_out
+    from orienteer.session.console import lay_out
 
     for kept in read_records(sessions):
         if not session_id or kept.question.id == session_id:

@@ -14,9 +14,9 @@ from orienteer.commands.training import World, questions_of, sessions_encoded
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.agents.seq2seq.folder import ModelFiles
-    from orienteer.agents.seq2seq.stream import Pair, StreamConfig
-    from orienteer.agents.seq2seq.train import Judgement, Progress, TrainConfig
+    from orienteer.agents.t5.model_files import ModelFiles
+    from orienteer.agents.t5.stream import Pair, StreamConfig
+    from orienteer.agents.t5.train import Judgement, Progress, TrainConfig
 
 
 Sessions = Annotated[list[Path], typer.Option(help="files that `orienteer rocchio` wrote; may be repeated")]
@@ -105,7 +105,7 @@ def train_t5(
     """
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
     from orienteer.agents.judging import Judge
-    from orienteer.agents.pointer.labels import grammars_of
+    from orienteer.agents.pointer.imitation_targets import grammars_of
     from orienteer.agents.t5.agent import T5Agent
     from orienteer.agents.t5.examples import gather
     from orienteer.agents.t5.rendering import phrases
@@ -175,7 +175,7 @@ def train_answerer(
     from orienteer.agents.answerer.examples import gather
     from orienteer.agents.answerer.judging import Judge, played_sessions
     from orienteer.agents.answerer.rendering import Layout
-    from orienteer.agents.pointer.labels import grammars_of
+    from orienteer.agents.pointer.imitation_targets import grammars_of
 
     [taught] = grammars_of(grammar)
     layout = Layout() if snippet is None else Layout(snippet=snippet)
@@ -229,8 +229,8 @@ class _Run:
         self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool | None,
         freeze_encoder: bool | None, temperature: float | None,
     ) -> tuple[TrainConfig, StreamConfig]:  # fmt: skip
-        from orienteer.agents.seq2seq.stream import StreamConfig
-        from orienteer.agents.seq2seq.train import TrainConfig
+        from orienteer.agents.t5.stream import StreamConfig
+        from orienteer.agents.t5.train import TrainConfig
 
         preset = self.preset
         freeze_words = preset.frozen if freeze_words is None else freeze_words
@@ -251,11 +251,11 @@ class _Run:
         """The base to train from: taught by span corruption first where that is wanted."""
         if not minutes and not steps:
             return self.preset.base
-        from orienteer.agents.seq2seq.codec import Codec
-        from orienteer.agents.seq2seq.corruption import CorruptionConfig, corrupted_batches
-        from orienteer.agents.seq2seq.model import load
-        from orienteer.agents.seq2seq.stream import Place, Row
-        from orienteer.agents.seq2seq.train import train
+        from orienteer.agents.t5.codec import Codec
+        from orienteer.agents.t5.corruption import CorruptionConfig, corrupted_batches
+        from orienteer.agents.t5.model import load
+        from orienteer.agents.t5.stream import Place, Row
+        from orienteer.agents.t5.train import train
         from orienteer.engine import open_index
 
         passages = open_index(index, threads=1)
@@ -283,11 +283,11 @@ class _Run:
         phrases: list[str], judge: Judgement | None,
     ) -> None:  # fmt: skip
         """`phrases`: what a new decoder may write beside words of its source."""
-        from orienteer.agents.seq2seq.codec import Codec
-        from orienteer.agents.seq2seq.folder import to_int8
-        from orienteer.agents.seq2seq.model import load
-        from orienteer.agents.seq2seq.stream import batches, hold_out, rows_of
-        from orienteer.agents.seq2seq.train import train
+        from orienteer.agents.t5.codec import Codec
+        from orienteer.agents.t5.model import load
+        from orienteer.agents.t5.model_files import to_int8
+        from orienteer.agents.t5.stream import batches, hold_out, rows_of
+        from orienteer.agents.t5.train import train
 
         model, tokenizer = load(base, self.preset.dropout, decoder_layers=decoder_layers, phrases=phrases)
         codec = Codec(tokenizer, model.shape)

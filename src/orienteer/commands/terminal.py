@@ -82,7 +82,7 @@ def print_json(row: dict[str, Any]) -> None:
 @contextmanager
 def compiling() -> Iterator[None]:
     """Say so when kernels are about to be compiled: once after an installation, some seconds."""
-    from orienteer.engine.warmup import is_warm
+    from orienteer.engine.embedded.warmup import is_warm
 
     if not is_warm() and err.is_terminal:
         err.print("[dim]compiling the engine for this machine, once (about half a minute) …[/]")

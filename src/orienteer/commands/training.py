@@ -23,7 +23,7 @@ class World:
         self._opened: tuple[Engine, Reader] | None = None
 
     def open(self) -> tuple[Engine, Reader]:
-        from orienteer.engine.opening import open_engine
+        from orienteer.engine.open import open_engine
         from orienteer.reader import CachedReader, TrainedReader
 
         if self._opened is None:
@@ -38,7 +38,7 @@ def encoded(what: str, done: int, unit: str) -> None:
 
 
 def sessions_encoded(file: str, batches: int) -> None:
-    from orienteer.agents.pointer.labels import TOGETHER
+    from orienteer.agents.pointer.imitation_targets import TOGETHER
 
     encoded(file, batches * TOGETHER, "sessions")
 

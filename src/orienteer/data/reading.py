@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from orienteer.data import beir, jsonl, squad, texts, tsv
-from orienteer.data.ahead import open_ahead
 from orienteer.data.bad_rows import Fault, OnBad, Report
 from orienteer.data.compression import read_blocks, shown
 from orienteer.data.passage import Passage, Question
+from orienteer.data.prefetch import open_ahead
 from orienteer.data.sources import AnyPath, Source, passage_sources, question_source
 from orienteer.errors import DataError, DuplicateIdError
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from orienteer.cluster import run_chunks
 from orienteer.dense.embeddings import (
     MANIFEST,
     SHARD,
@@ -26,7 +25,8 @@ from orienteer.dense.embeddings import (
 )
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.errors import DenseError, EmbeddingsMismatchError, EmbeddingsMissingError
-from orienteer.engine.index import Index
+from orienteer.engine.embedded.index import Index
+from orienteer.workers import run_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Workers, and what each of them opens; see `orienteer.cluster` for `workers` and `ray`."""
+    """Workers, and what each of them opens; see `orienteer.workers` for `workers` and `ray`."""
 
     index: Path
     encoder: Path | None = None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from orienteer.dense.errors import EmbeddingsCorruptError, EmbeddingsMismatchError, EmbeddingsMissingError
 from orienteer.dense.ranges import Ranges, joined
-from orienteer.engine.index import Index
+from orienteer.engine.embedded.index import Index
 
 FORMAT, VERSION = "orienteer-embeddings", 1
 MANIFEST = "embeddings.json"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from orienteer.dense.embeddings import Embeddings
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.search import nearest
-from orienteer.engine.index import Index
+from orienteer.engine.embedded.index import Index
 from orienteer.engine.protocol import Hit
 
 

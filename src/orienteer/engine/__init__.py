@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 from orienteer.engine.protocol import Engine, Hit
 
 if TYPE_CHECKING:
-    from orienteer.engine.build import build_index, update_index
+    from orienteer.engine.adapters.lucene import LuceneEngine
+    from orienteer.engine.adapters.tantivy import TantivyEngine
     from orienteer.engine.check import check_engine
-    from orienteer.engine.embedded import EmbeddedEngine, Hits, open_index
-    from orienteer.engine.lucene import LuceneEngine
+    from orienteer.engine.embedded.build import build_index, update_index
+    from orienteer.engine.embedded.engine import EmbeddedEngine, Hits, open_index
     from orienteer.engine.reference import ReferenceEngine
-    from orienteer.engine.tantivy_engine import TantivyEngine
 
 # The compiled engine and the adapters are imported when they are first used: other commands start at once.
 _HOME = {
-    "EmbeddedEngine": "embedded", "Hits": "embedded", "open_index": "embedded",
-    "build_index": "build", "update_index": "build", "check_engine": "check",
-    "LuceneEngine": "lucene", "ReferenceEngine": "reference", "TantivyEngine": "tantivy_engine",
+    "EmbeddedEngine": "embedded.engine", "Hits": "embedded.engine", "open_index": "embedded.engine",
+    "build_index": "embedded.build", "update_index": "embedded.build", "check_engine": "check",
+    "LuceneEngine": "adapters.lucene", "ReferenceEngine": "reference", "TantivyEngine": "adapters.tantivy",
 }  # fmt: skip
 
 __all__ = [

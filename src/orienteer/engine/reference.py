@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from orienteer.data.passage import Passage
-from orienteer.engine import bm25
-from orienteer.engine.analysis import analyze_terms
+from orienteer.engine.embedded import bm25
+from orienteer.engine.embedded.analysis import analyze_terms
 from orienteer.engine.protocol import Hit
 from orienteer.errors import DuplicateIdError, TooManyClausesError, UnknownFieldError, UnknownPassageError
 from orienteer.query import FIELDS, Field, Query, Refinement

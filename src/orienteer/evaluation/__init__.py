@@ -1,9 +1,9 @@
 """The instrument by which agents are judged: measures, significance, tables, figures, run files, the report."""
 
-from orienteer.evaluation.comparing import compare
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figures import draw_landscape, read_landscape
 from orienteer.evaluation.measures import MEASURES, Measure
+from orienteer.evaluation.planned_comparisons import compare
 from orienteer.evaluation.playing import Crew
 from orienteer.evaluation.progress import Progress
 from orienteer.evaluation.runner import Evaluation, evaluate, write_tables

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Question
-from orienteer.reader.answers import answer_forms
+from orienteer.reader.answer_matching import answer_forms
 
 GROUPS = ("answer in the training set", "answer not in it")
 

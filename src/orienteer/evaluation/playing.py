@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from time import perf_counter, sleep
 
 from orienteer.agents import Entry, make_agent
-from orienteer.cluster import in_order, run_chunks
 from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.journal import Journal, Writing, played_with, write_journal
 from orienteer.evaluation.progress import Clock
 from orienteer.evaluation.recorded import Memory, remembering
-from orienteer.rocchio.work import World
+from orienteer.rocchio.generation import World
 from orienteer.session import Environment, Seconds, Settings, play, record, to_line
 from orienteer.session.record import PlayedWith
+from orienteer.workers import in_order, run_chunks
 
 _PATIENCE = 0.5  # seconds between looks at what other processes still play
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Workers, and the world that each of them opens; see `orienteer.cluster` for `workers` and `ray`."""
+    """Workers, and the world that each of them opens; see `orienteer.workers` for `workers` and `ray`."""
 
     world: World
     workers: int = 1

@@ -9,8 +9,8 @@ from typing import Any
 
 from orienteer.agents.registry import sees_answers
 from orienteer.evaluation import paper, tables
+from orienteer.evaluation.answer_em import ABOUT, EM_T5
 from orienteer.evaluation.figures import FIGURES
-from orienteer.evaluation.generated import ABOUT, EM_T5
 from orienteer.evaluation.markdown import NONE, code, number, plain, table
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
 from orienteer.evaluation.statistics import BASELINE, TESTED, Comparison, Statistics

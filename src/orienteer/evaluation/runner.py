@@ -33,12 +33,12 @@ from orienteer.agents import Entry, make_agent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.evaluation import examples, summaries
+from orienteer.evaluation.answer_em import Generator, exact_matches
 from orienteer.evaluation.depth import ranks_of
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import figure_data
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
 from orienteer.evaluation.files import file_names, write_json, write_whole
-from orienteer.evaluation.generated import Generator, exact_matches
 from orienteer.evaluation.journal import Costs, Journal, played_with, read_journal
 from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents import Entry
+from orienteer.evaluation.answer_em import EM_T5, Final, final_passages
 from orienteer.evaluation.depth import LABELS, Ranks, bin_of
-from orienteer.evaluation.generated import EM_T5, Final, final_passages
 from orienteer.evaluation.measures import BY_STEP, MEASURES
 from orienteer.query import BOOSTS, Refinement
 from orienteer.session import Record, Undo

@@ -26,7 +26,7 @@ class Researcher:
         cls, index: Path | str, *, agent: str = AGENT, steps: int = 20, reader: Path | str | None = None
     ) -> Researcher:
         """An index by its address: a folder, `DIR,DIR` as shards, or that of a search service; the shipped reader."""
-        from orienteer.engine.opening import open_engine
+        from orienteer.engine.open import open_engine
         from orienteer.reader import CachedReader, TrainedReader
 
         return cls(open_engine(index), CachedReader(TrainedReader.from_pretrained(reader)), agent, steps)

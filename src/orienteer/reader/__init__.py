@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from orienteer.reader.answers import exact_match, f1, holds_answer, normalise
+from orienteer.reader.answer_matching import exact_match, f1, holds_answer, normalise
 from orienteer.reader.protocol import Reader, Reading
 from orienteer.reader.snippets import snippet
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from orienteer.models.model_folder import Tensors, read_folder, write_folder
 from orienteer.reader.calibration import Calibration
-from orienteer.reader.model_folder import Tensors, read_folder, write_folder
 
 SHIPPED = Path(__file__).parent / "weights"
 

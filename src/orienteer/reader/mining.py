@@ -19,7 +19,7 @@ from orienteer.data.compression import compressed, read_blocks
 from orienteer.engine.protocol import Engine
 from orienteer.errors import DataError
 from orienteer.query import Query
-from orienteer.reader.answers import holds_answer
+from orienteer.reader.answer_matching import holds_answer
 
 Span = tuple[int, int]  # character offsets into a passage's text, the end exclusive
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import BertConfig, BertModel
 
+from orienteer.models.model_folder import CONFIG, TOKENIZER, dequantise
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.reader.folder import SHIPPED, load_folder, save_folder
-from orienteer.reader.model_folder import CONFIG, TOKENIZER, dequantise
 
 # The likeness of question and passage before training, as a logit: what a cosine of 1 is worth, and none.
 _LIKENESS, _NO_LIKENESS = 20.0, -17.0

@@ -25,16 +25,16 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from orienteer.reader.answers import exact_match, f1
+from orienteer.models.fake_quantization import rounded
+from orienteer.reader.answer_matching import exact_match, f1
 from orienteer.reader.batches import Example, Share, StreamConfig, batches, cut_whole, groups_of
-from orienteer.reader.board import Board
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Marks, head_and_room, pieces, window_at
 from orienteer.reader.errors import TrainingError
 from orienteer.reader.measures import auc
 from orienteer.reader.mining import Evidence, TrainingRow
 from orienteer.reader.model import ReaderModel, load_tokenizer, tensors_of
-from orienteer.reader.rounding import rounded
+from orienteer.training.log import Board
 
 # SQuAD-like questions teach spans, and only their own passages do: another passage that holds the same number or name
 # seldom answers. Natural Questions teach selection. Gold passages of `nq_restored` are special (see the data's

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from orienteer.rocchio.config import Plan, RocchioError, Variant, variants_of
 from orienteer.rocchio.output import (
     Header,
     RocchioSession,
@@ -11,18 +12,17 @@ from orienteer.rocchio.output import (
     read_sessions,
     write_compact,
 )
-from orienteer.rocchio.plan import Plan, RocchioError, Variant, variants_of
 
 if TYPE_CHECKING:
     from orienteer.rocchio.agent import RocchioAgent
+    from orienteer.rocchio.generation import generate
     from orienteer.rocchio.lockstep import rocchio_sessions
-    from orienteer.rocchio.rebuild import TrainingStep, training_steps
-    from orienteer.rocchio.work import generate
+    from orienteer.rocchio.replay import TrainingStep, training_steps
 
 # What compiles kernels is imported when it is first used: other commands start at once.
 _HOME = {
-    "RocchioAgent": "agent", "TrainingStep": "rebuild", "generate": "work", "rocchio_sessions": "lockstep",
-    "training_steps": "rebuild",
+    "RocchioAgent": "agent", "TrainingStep": "replay", "generate": "generation", "rocchio_sessions": "lockstep",
+    "training_steps": "replay",
 }  # fmt: skip
 
 __all__ = [

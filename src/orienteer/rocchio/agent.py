@@ -9,7 +9,7 @@ from itertools import islice
 from orienteer.data.passage import Question
 from orienteer.query import Grammar, Refinement
 from orienteer.query.refinement import clean
-from orienteer.rocchio.plan import Plan, RocchioError, Variant
+from orienteer.rocchio.config import Plan, RocchioError, Variant
 from orienteer.session import STOP, Action, Environment, Observation, Session, Stop, play
 from orienteer.session.observation import _seed as step_seed
 from orienteer.session.runner import TOGETHER

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.engine.kernels.compile import kernel
+from orienteer.engine.embedded.kernels.compile import kernel
 
 SLACK = 1e-12  # sums taken in another order differ by less
 

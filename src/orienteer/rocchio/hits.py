@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.engine.embedded import HitLists
+from orienteer.engine.embedded.engine import HitLists
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.query import Query, Refinement
 

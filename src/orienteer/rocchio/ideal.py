@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orienteer.data.passage import Question
 from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement
-from orienteer.reader.answers import match_form
+from orienteer.reader.answer_matching import match_form
 from orienteer.session import Lexicon, Observation, Seen, Session, Settings, Step, best_of
 from orienteer.session.observation import observe
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from orienteer.query import G3
+from orienteer.rocchio.config import HEADROOM_SNIPPET, Plan, Variant
 from orienteer.rocchio.output import RocchioSession, write_whole
-from orienteer.rocchio.plan import HEADROOM_SNIPPET, Plan, Variant
 from orienteer.rocchio.stats import measures
 from orienteer.session import Settings
 

@@ -18,11 +18,11 @@ from orienteer.errors import QueryError
 from orienteer.query import Refinement
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
+from orienteer.rocchio.config import Plan, Variant
 from orienteer.rocchio.hits import hit_table, refine_all
 from orienteer.rocchio.ideal import ideal_observation, ideal_queries
-from orienteer.rocchio.notes import Bools, Notes, Slots
+from orienteer.rocchio.judgements import Bools, Notes, Slots
 from orienteer.rocchio.output import Ended, RocchioSession, RocchioStep, State
-from orienteer.rocchio.plan import Plan, Variant
 from orienteer.rocchio.search import Standing, StepSearch
 from orienteer.rocchio.vocabulary import Candidate, Vocabulary, Word, candidates
 from orienteer.session import Environment, Lexicon, Seen, Session

@@ -7,10 +7,10 @@ from dataclasses import replace
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Query, Refinement
-from orienteer.reader.answers import exact_match, holds_answer, holds_answer_loosely
+from orienteer.reader.answer_matching import exact_match, holds_answer, holds_answer_loosely
 from orienteer.reader.protocol import Reader
+from orienteer.rocchio.config import Plan, Variant
 from orienteer.rocchio.ideal import ideal_observation, ideal_queries
-from orienteer.rocchio.plan import Plan, Variant
 from orienteer.rocchio.search import LEAST_GAIN
 from orienteer.rocchio.vocabulary import Vocabulary, candidates
 from orienteer.session import Lexicon, Score, Seen, Session, Step, best_of, score

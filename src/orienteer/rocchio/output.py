@@ -18,7 +18,7 @@ from orienteer.data.compression import compressed, read_blocks
 from orienteer.data.lines import filled_lines
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Refinement, parse
-from orienteer.rocchio.plan import Plan, RocchioError, Variant
+from orienteer.rocchio.config import Plan, RocchioError, Variant
 from orienteer.session.observation import Source
 from orienteer.session.score import Score
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.rocchio.bounds import count_unread, next_unread, update_bounds
-from orienteer.rocchio.notes import Bools, Notes, Slots
+from orienteer.rocchio.judgements import Bools, Notes, Slots
 from orienteer.session import Seen, weights
 
 # A gain below this is rounding, not an improvement.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from orienteer.data.passage import Question
-from orienteer.rocchio.plan import RocchioError
+from orienteer.rocchio.config import RocchioError
 
 TYPES = ("who", "what", "when", "where", "which", "how", "why")
 

@@ -16,13 +16,14 @@ from starlette.staticfiles import StaticFiles
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.serve import catalogue, gallery_routes, problems, session_routes
-from orienteer.serve.desk import Desk, desk_of
-from orienteer.serve.guard import Guard
+from orienteer.serve import catalogue, gallery_routes, session_routes
+from orienteer.serve import error_handlers as problems
+from orienteer.serve.app_state import Desk, desk_of
+from orienteer.serve.error_handlers import Problem
 from orienteer.serve.limits import Limits
 from orienteer.serve.metrics import CONTENT_TYPE, Observed
-from orienteer.serve.problems import Problem
-from orienteer.serve.views import View
+from orienteer.serve.responses import View
+from orienteer.serve.security import Guard
 
 PAGE = Path(__file__).parent / "page"
 _PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from orienteer.query import parse
-from orienteer.serve.desk import Desk, Searching, desk_of
-from orienteer.serve.questions import IndexName, PassageId, SearchRequest, WhyRequest
-from orienteer.serve.views import QueryView, View, query_view
-from orienteer.serve.why import WhyView, why
+from orienteer.serve.app_state import Desk, Searching, desk_of
+from orienteer.serve.explain import WhyView, why
+from orienteer.serve.requests import IndexName, PassageId, SearchRequest, WhyRequest
+from orienteer.serve.responses import QueryView, View, query_view
 from orienteer.session.record import fingerprint
 
 router = APIRouter(prefix="/api", tags=["catalogue"])

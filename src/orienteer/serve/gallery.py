@@ -16,7 +16,7 @@ from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summary import action_type
 from orienteer.query import Refinement
 from orienteer.serve.errors import NoGalleryError
-from orienteer.serve.views import View
+from orienteer.serve.responses import View
 from orienteer.session import Record, from_line
 
 # Whether a passage with an answer is among the best five: after the question alone, and at the end.

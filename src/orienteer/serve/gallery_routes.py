@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from orienteer.serve.desk import Desk, desk_of
+from orienteer.serve.app_state import Desk, desk_of
 from orienteer.serve.errors import NoGalleryError
 from orienteer.serve.gallery import Gallery, GalleryPage, GalleryView, Kind
-from orienteer.serve.questions import AgentName
+from orienteer.serve.requests import AgentName
+from orienteer.serve.responses import SessionView
 from orienteer.serve.session_routes import open_record
-from orienteer.serve.views import SessionView
 from orienteer.session import to_line
 
 router = APIRouter(prefix="/api/gallery", tags=["gallery"])

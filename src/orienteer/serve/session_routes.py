@@ -15,12 +15,12 @@ from starlette.responses import StreamingResponse
 from orienteer.agents import Entry
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.query import Refinement
-from orienteer.serve.desk import Desk, desk_of
-from orienteer.serve.problems import Problem
-from orienteer.serve.questions import AskRequest, BranchRequest, HandBackRequest, RefineRequest, SessionId
+from orienteer.serve.app_state import Desk, desk_of
+from orienteer.serve.error_handlers import Problem
+from orienteer.serve.requests import AskRequest, BranchRequest, HandBackRequest, RefineRequest, SessionId
+from orienteer.serve.responses import SessionHead, SessionView, View, head_view, session_view, step_event
 from orienteer.serve.sessions import Work, asked
 from orienteer.serve.streaming import MEDIA_TYPE, event, with_heartbeat
-from orienteer.serve.views import SessionHead, SessionView, View, head_view, session_view, step_event
 from orienteer.session import UNDO, RecordError, from_line, to_line
 
 log = logging.getLogger("orienteer.serve")

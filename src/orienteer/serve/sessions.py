@@ -23,10 +23,10 @@ from orienteer.serve.errors import (
     UnknownSessionError,
 )
 from orienteer.serve.limits import Limits
-from orienteer.serve.player import Move, Moved, Player
-from orienteer.serve.saved import SavedSessions
+from orienteer.serve.session_store import SavedSessions
+from orienteer.serve.session_worker import Move, Moved, Player
 from orienteer.session import Action, Agent, Environment, Record, Session, Settings, Undo, best_of, record
-from orienteer.session.notes import Notes
+from orienteer.session.explanations import Notes
 from orienteer.session.record import fingerprint
 
 YOU = "you"

@@ -12,7 +12,7 @@ from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import clean
-from orienteer.reader.answers import answer_forms, exact_match, holds_answer, holds_answer_loosely
+from orienteer.reader.answer_matching import answer_forms, exact_match, holds_answer, holds_answer_loosely
 from orienteer.reader.protocol import Reader, Reading
 from orienteer.session.actions import Action, Stop, Undo
 from orienteer.session.observation import Lexicon, Observation, observe, used_terms

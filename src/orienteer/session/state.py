@@ -10,7 +10,7 @@ from orienteer.data.passage import Passage, Question
 from orienteer.engine.protocol import Hit
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
-from orienteer.session import agreement
+from orienteer.session import answer_voting as agreement
 from orienteer.session.actions import Undo
 from orienteer.session.score import K, Score, reward
 from orienteer.session.settings import Order

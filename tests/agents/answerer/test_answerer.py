@@ -18,9 +18,9 @@ from orienteer.agents.answerer.examples import gather, pair_of, row_of
 from orienteer.agents.answerer.judging import Judge, played_sessions
 from orienteer.agents.answerer.rendering import Layout, render
 from orienteer.agents.answerer.spans import Spans
-from orienteer.agents.pointer.labels import Label, Moment
-from orienteer.agents.seq2seq.codec import Codec
-from orienteer.agents.seq2seq.folder import load_folder
+from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.agents.t5.codec import Codec
+from orienteer.agents.t5.model_files import load_folder
 from orienteer.engine import EmbeddedEngine
 from orienteer.query import G4
 from orienteer.reader.errors import ModelMissingError

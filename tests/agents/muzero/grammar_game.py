@@ -11,19 +11,19 @@ import numpy as np
 from little_vocabulary import SPELLING, TERMS, term
 from tiny_mind import WHOLE, WIDTH, index_trie, word_table
 
+from orienteer.agents.action_space import SLOTS
 from orienteer.agents.muzero.actors import Task
 from orienteer.agents.muzero.config import Config, Sizes, Support, Training
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.look import Look
+from orienteer.agents.muzero.mcts import SearchSettings
+from orienteer.agents.muzero.observation_tokens import Look
 from orienteer.agents.muzero.planning import plan_turns
-from orienteer.agents.muzero.publishing import published
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.search import SearchSettings
-from orienteer.agents.muzero.sight import Sight
+from orienteer.agents.muzero.representation import Sight
+from orienteer.agents.muzero.root import Mind
+from orienteer.agents.muzero.trajectory import Episode, turn_of
 from orienteer.agents.muzero.tries import local_tries
-from orienteer.agents.muzero.turns import Episode, turn_of
+from orienteer.agents.muzero.weight_sync import published
 from orienteer.agents.pointer.rendering import Rendered
-from orienteer.agents.pointer.slots import SLOTS
 from orienteer.query import GRAMMARS
 
 WORDS = [term(each.text, "snippet") for each in TERMS]

@@ -11,7 +11,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, OPERATORS, Ints, QueryGrammar
-from orienteer.agents.muzero.moves import Rooms, advance, legal, most_actions
+from orienteer.agents.muzero.legal_actions import Rooms, advance, legal, most_actions
 from orienteer.agents.muzero.tries import Spelling
 from orienteer.session import Term
 from orienteer.session.observation import Source

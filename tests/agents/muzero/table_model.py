@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from orienteer.agents.muzero.search.model import Expansion, Ints
+from orienteer.agents.muzero.mcts.model import Expansion, Ints
 
 
 class RandomWorld:

@@ -13,17 +13,17 @@ from tiny_mind import random_tensors
 from tiny_muzero import CONFIG, tiny_base
 
 from orienteer.agents.muzero.actors import World
-from orienteer.agents.muzero.advice import Adviser, advice_probability, promoted
 from orienteer.agents.muzero.batch import Batcher, Start
-from orienteer.agents.muzero.cloning import demonstrations
+from orienteer.agents.muzero.collapse_detector import Limits, Watch
 from orienteer.agents.muzero.config import Config, Training
+from orienteer.agents.muzero.demonstrations import demonstrations
 from orienteer.agents.muzero.grammar import CROSSED, OPERATOR, OPERATORS, query_grammar
-from orienteer.agents.muzero.playing import play_episodes, rethink
+from orienteer.agents.muzero.guided_exploration import Adviser, advice_probability, promoted
 from orienteer.agents.muzero.replay import Replay, path_of, targets
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.turns import Episode, Turn, pack, unpack
-from orienteer.agents.muzero.watching import Limits, Watch
-from orienteer.agents.pointer.labels import by_id
+from orienteer.agents.muzero.root import Mind
+from orienteer.agents.muzero.self_play import play_episodes, rethink
+from orienteer.agents.muzero.trajectory import Episode, Turn, pack, unpack
+from orienteer.agents.pointer.imitation_targets import by_id
 from orienteer.engine import EmbeddedEngine
 from orienteer.errors import OrienteerError
 from orienteer.query import G4

@@ -15,20 +15,20 @@ from tiny_mind import SIZES, random_scene, tiny_mind
 from tiny_muzero import CONFIG, save_muzero, tiny_base
 from tiny_pointer import save_pointer, weigher_tensors
 
+from orienteer.agents.action_space import SLOT_OF, SLOTS, grammar_bits
 from orienteer.agents.check import check_agent
 from orienteer.agents.muzero.actors import World
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.batch import Batcher, Start
 from orienteer.agents.muzero.config import Config
-from orienteer.agents.muzero.foresight import IDLE, Foresight
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, query_grammar
+from orienteer.agents.muzero.learned_model import SLOT_TABLE, LearnedWorld
+from orienteer.agents.muzero.lookahead_prior import IDLE, Foresight
+from orienteer.agents.muzero.mcts import SearchSettings, search
 from orienteer.agents.muzero.planning import plan_turns
-from orienteer.agents.muzero.playing import play_episodes, rethink
 from orienteer.agents.muzero.replay import path_of
-from orienteer.agents.muzero.search import SearchSettings, search
-from orienteer.agents.muzero.world import SLOT_TABLE, LearnedWorld
-from orienteer.agents.pointer.runtime import PointerAgent
-from orienteer.agents.pointer.slots import SLOT_OF, SLOTS, grammar_bits
+from orienteer.agents.muzero.self_play import play_episodes, rethink
+from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.query import G4, Operator, Refinement
 from orienteer.session import UNDO, Environment, Settings, run_sessions

@@ -10,15 +10,15 @@ from little_vocabulary import SPELLING, TERMS, choices
 from test_tree_search import grown, tree_of
 from tiny_mind import SIZES, random_scene, random_sight, random_tensors, tiny_mind, word_table
 
+from orienteer.agents.action_space import SLOTS
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.moves import join
+from orienteer.agents.muzero.learned_model import LearnedWorld
+from orienteer.agents.muzero.legal_actions import join
+from orienteer.agents.muzero.mcts import SearchSettings, search
+from orienteer.agents.muzero.mcts.reference import reference_search
 from orienteer.agents.muzero.planning import plan_turns
-from orienteer.agents.muzero.scenes import Mind, lean
-from orienteer.agents.muzero.search import SearchSettings, search
-from orienteer.agents.muzero.search.reference import reference_search
+from orienteer.agents.muzero.root import Mind, lean
 from orienteer.agents.muzero.tries import local_tries
-from orienteer.agents.muzero.world import LearnedWorld
-from orienteer.agents.pointer.slots import SLOTS
 from orienteer.query import G4
 from orienteer.session import STOP
 

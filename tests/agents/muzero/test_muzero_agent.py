@@ -17,22 +17,22 @@ from tiny_pointer import observations, pointer_tokenizer
 
 from orienteer.agents import make_agent
 from orienteer.agents.check import check_agent
-from orienteer.agents.family import CheckpointMissingError
+from orienteer.agents.muzero.action_history import Memory
 from orienteer.agents.muzero.agent import MuZeroAgent
-from orienteer.agents.muzero.base import load_base
 from orienteer.agents.muzero.config import PAPER, SMALL, Config, preset
-from orienteer.agents.muzero.folder import for_shipping, load_folder, save_folder
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.look import IDF_STEP, Looker, layered_kinds, layered_table
-from orienteer.agents.muzero.memory import Memory
+from orienteer.agents.muzero.model_files import for_shipping, load_folder, save_folder
+from orienteer.agents.muzero.observation_tokens import IDF_STEP, Looker, layered_kinds, layered_table
+from orienteer.agents.muzero.pretrained import load_base
 from orienteer.agents.muzero.tries import Spelling
 from orienteer.agents.pointer.rendering import SNIPPET, Renderer
+from orienteer.agents.spec import CheckpointMissingError
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.errors import OrienteerError
 from orienteer.query import G4, Query, Refinement
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.session import Environment, Settings, run_sessions
-from orienteer.session.notes import check_notes, tree_of
+from orienteer.session.explanations import check_notes, tree_of
 
 
 def test_it_keeps_the_promises_of_an_agent(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:

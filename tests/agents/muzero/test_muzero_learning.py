@@ -30,18 +30,18 @@ from tiny_mind import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 from orienteer.agents.muzero import checkpoint  # noqa: E402
 from orienteer.agents.muzero.actors import Task  # noqa: E402
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batcher, Start  # noqa: E402
+from orienteer.agents.muzero.collapse_detector import Limits  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
 from orienteer.agents.muzero.grammar import WORD_ENDS  # noqa: E402
 from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
-from orienteer.agents.muzero.model import MuZeroModel, decoded, two_hot  # noqa: E402
-from orienteer.agents.muzero.moves import join  # noqa: E402
-from orienteer.agents.muzero.publishing import publish, published  # noqa: E402
+from orienteer.agents.muzero.legal_actions import join  # noqa: E402
+from orienteer.agents.muzero.networks import expected, forward, hidden, rule_scores  # noqa: E402
+from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, two_hot  # noqa: E402
 from orienteer.agents.muzero.replay import Replay, path_of  # noqa: E402
-from orienteer.agents.muzero.scenes import Mind  # noqa: E402
-from orienteer.agents.muzero.thinking import expected, forward, hidden, rule_scores  # noqa: E402
+from orienteer.agents.muzero.root import Mind  # noqa: E402
 from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
-from orienteer.agents.muzero.watching import Limits  # noqa: E402
+from orienteer.agents.muzero.weight_sync import publish, published  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
 torch.set_num_threads(1)  # products of this size gain nothing from two, and wait for each other on a busy machine

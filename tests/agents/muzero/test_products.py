@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orienteer.agents.muzero.matrix import powers, product
-from orienteer.agents.muzero.thinking import candidate, gate
+from orienteer.agents.muzero.deterministic_matmul import powers, product
+from orienteer.agents.muzero.networks import candidate, gate
 
 
 @pytest.mark.parametrize("inner", [4, 32, 64, 100, 512, 700])

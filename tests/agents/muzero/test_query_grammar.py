@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from little_vocabulary import SPELLING, TERMS, choices, moved, term, written
 
 from orienteer.agents.muzero.grammar import CROSSED, INDEX, LEFT, SOURCES, STACK, QueryGrammar, query_grammar
-from orienteer.agents.muzero.moves import Rooms, join
+from orienteer.agents.muzero.legal_actions import Rooms, join
 from orienteer.agents.muzero.tries import Trie, as_table, build_trie, local_tries
 from orienteer.query import G0, G2, G4, GRAMMARS, Grammar
 from orienteer.session import Term

@@ -22,14 +22,14 @@ from tiny_muzero import CONFIG, save_muzero  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from orienteer.agents import make_agent  # noqa: E402
-from orienteer.agents.muzero import folder  # noqa: E402
+from orienteer.agents.action_space import grammar_bits  # noqa: E402
+from orienteer.agents.muzero import model_files as folder  # noqa: E402
 from orienteer.agents.muzero.actors import Actor  # noqa: E402
-from orienteer.agents.muzero.model import MuZeroModel  # noqa: E402
-from orienteer.agents.muzero.playing import play_episodes  # noqa: E402
-from orienteer.agents.muzero.seeing import Seeing  # noqa: E402
-from orienteer.agents.muzero.sight import Eyes  # noqa: E402
+from orienteer.agents.muzero.networks_torch import MuZeroModel  # noqa: E402
+from orienteer.agents.muzero.representation import Eyes  # noqa: E402
+from orienteer.agents.muzero.representation_torch import Seeing  # noqa: E402
+from orienteer.agents.muzero.self_play import play_episodes  # noqa: E402
 from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
-from orienteer.agents.pointer.slots import grammar_bits  # noqa: E402
 from orienteer.cli import app  # noqa: E402
 from orienteer.engine import EmbeddedEngine, open_index  # noqa: E402
 from orienteer.query import G4  # noqa: E402

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table_model import Bandit, Ladder, RandomWorld
 
-from orienteer.agents.muzero.search import Forest, RootNoise, SearchSettings, policy_of, root_noise, sample, search
-from orienteer.agents.muzero.search.reference import Node, reference_search
+from orienteer.agents.muzero.mcts import Forest, RootNoise, SearchSettings, policy_of, root_noise, sample, search
+from orienteer.agents.muzero.mcts.reference import Node, reference_search
 from orienteer.errors import OrienteerError
 
 PLAIN = SearchSettings(noise_share=0.0)

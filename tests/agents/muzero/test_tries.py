@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from little_vocabulary import SPELLING, TERMS
 
 from orienteer.agents.muzero.grammar import LOCAL
-from orienteer.agents.muzero.scenes import node_words
+from orienteer.agents.muzero.root import node_words
 from orienteer.agents.muzero.tries import (
     CHILD_ENDS,
     CHILD_GOES_ON,

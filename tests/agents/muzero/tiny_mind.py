@@ -8,14 +8,14 @@ import numpy as np
 from little_vocabulary import SPELLING, TERMS, little_tokenizer
 from numpy.typing import NDArray
 
+from orienteer.agents.action_space import SLOTS
 from orienteer.agents.muzero.config import Config, Sizes, Support, Training
 from orienteer.agents.muzero.grammar import QueryGrammar
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.search import SearchSettings
-from orienteer.agents.muzero.sight import Sight
+from orienteer.agents.muzero.learned_model import Scene
+from orienteer.agents.muzero.mcts import SearchSettings
+from orienteer.agents.muzero.representation import Sight
+from orienteer.agents.muzero.root import Mind
 from orienteer.agents.muzero.tries import Trie, as_table, build_trie, local_tries
-from orienteer.agents.muzero.world import Scene
-from orienteer.agents.pointer.slots import SLOTS
 from orienteer.session import Term
 
 PIECES, WORD_WIDTH, WHOLE, WIDTH = little_tokenizer().get_vocab_size(), 16, 20, 12

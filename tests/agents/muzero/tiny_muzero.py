@@ -12,13 +12,13 @@ from tiny_mind import SIZES, random_tensors
 from tiny_pointer import CONFIG as BERT
 from tiny_pointer import pointer_tensors, pointer_tokenizer
 
-from orienteer.agents.muzero.base import Base
 from orienteer.agents.muzero.config import Config, Training
-from orienteer.agents.muzero.folder import save_folder
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.search import SearchSettings
+from orienteer.agents.muzero.mcts import SearchSettings
+from orienteer.agents.muzero.model_files import save_folder
+from orienteer.agents.muzero.pretrained import Base
+from orienteer.models.model_folder import Tensors
 from orienteer.query import GRAMMARS
-from orienteer.reader.model_folder import Tensors
 
 CONFIG = Config(
     sizes=replace(SIZES, prior=True),

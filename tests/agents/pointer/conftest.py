@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from tiny_pointer import save_pointer
 
-from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.engine import EmbeddedEngine
 from orienteer.query import G4
 

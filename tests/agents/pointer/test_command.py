@@ -9,7 +9,7 @@ from small_world import QUESTIONS
 from taught_world import run, taught_world
 
 from orienteer.agents import make_agent
-from orienteer.agents.pointer.folder import load_folder
+from orienteer.agents.pointer.model_files import load_folder
 from orienteer.engine import open_index
 from orienteer.reader import TrainedReader
 from orienteer.session import Environment, Settings, run_sessions

@@ -11,11 +11,11 @@ from small_world import HARD_QUESTIONS, QUESTIONS, Wanderer
 from tiny_pointer import pointer_tokenizer
 
 from orienteer.agents.pointer import examples as files
+from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.dagger import ByPromise, ByRocchio, Visits, dagger_batches, visited
-from orienteer.agents.pointer.labels import Label, Moment
-from orienteer.agents.pointer.promise import Promises, promised
-from orienteer.agents.pointer.runtime import PointerAgent
-from orienteer.agents.pointer.view import Viewer
+from orienteer.agents.pointer.featurize import Viewer
+from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.agents.pointer.weak_labels import Promises, promised
 from orienteer.engine import EmbeddedEngine
 from orienteer.query import G2, G4, Refinement
 from orienteer.rocchio import Plan

@@ -13,13 +13,13 @@ from small_world import QUESTIONS
 from tiny_pointer import pointer_tokenizer
 from toy import toy_moments, toy_questions
 
+from orienteer.agents.action_space import SLOTS, grammar_slots
 from orienteer.agents.pointer import examples as files
 from orienteer.agents.pointer.data import gather
 from orienteer.agents.pointer.examples import Example, encode
-from orienteer.agents.pointer.folder import Layout
-from orienteer.agents.pointer.labels import Label, Moment, by_id, grammars_of, label, moments
-from orienteer.agents.pointer.slots import SLOTS, grammar_slots
-from orienteer.agents.pointer.view import Viewer
+from orienteer.agents.pointer.featurize import Viewer
+from orienteer.agents.pointer.imitation_targets import Label, Moment, by_id, grammars_of, label, moments
+from orienteer.agents.pointer.model_files import Layout
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
 from orienteer.reader.errors import TrainingError

@@ -15,12 +15,12 @@ from taught_world import run, taught_world  # noqa: E402
 from tiny_pointer import save_pointer  # noqa: E402
 from toy import toy_questions  # noqa: E402
 
-from orienteer.agents.pointer.folder import load_folder  # noqa: E402
-from orienteer.agents.pointer.lessons import Lesson, Outing, gathered, reachable  # noqa: E402
-from orienteer.agents.pointer.look_train import LookConfig, WeigherModel, learn_to_look, train_weigher  # noqa: E402
-from orienteer.agents.pointer.runtime import PointerAgent  # noqa: E402
-from orienteer.agents.pointer.sight_features import FEATURES  # noqa: E402
-from orienteer.agents.pointer.weigher import Weigher  # noqa: E402
+from orienteer.agents.lookahead.passage_features import FEATURES  # noqa: E402
+from orienteer.agents.lookahead.rollouts import Lesson, Outing, gathered, reachable  # noqa: E402
+from orienteer.agents.lookahead.train import LookConfig, WeigherModel, learn_to_look, train_weigher  # noqa: E402
+from orienteer.agents.lookahead.value_model import Weigher  # noqa: E402
+from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
+from orienteer.agents.pointer.model_files import load_folder  # noqa: E402
 from orienteer.data import Question  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
 from orienteer.errors import OrienteerError  # noqa: E402

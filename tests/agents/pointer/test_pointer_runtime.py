@@ -17,11 +17,11 @@ from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 from tiny_pointer import observations, save_pointer, weigher_tensors
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
+from orienteer.agents.action_space import SLOTS
+from orienteer.agents.pointer.agent import PointerAgent, _after_a_look
 from orienteer.agents.pointer.decoding import Choices, Decoding, choices
-from orienteer.agents.pointer.folder import Layout, load_folder
 from orienteer.agents.pointer.head import Scores, pool
-from orienteer.agents.pointer.runtime import PointerAgent, _after_a_look
-from orienteer.agents.pointer.slots import SLOTS
+from orienteer.agents.pointer.model_files import Layout, load_folder
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Operator, Refinement
@@ -203,7 +203,7 @@ def test_where_there_is_no_term_stopping_is_certain() -> None:
 
 
 def test_playing_imports_no_torch() -> None:
-    code = "import sys, orienteer.agents, orienteer.agents.pointer.runtime; sys.exit('torch' in sys.modules)"
+    code = "import sys, orienteer.agents, orienteer.agents.pointer.agent; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -15,17 +15,17 @@ from small_world import QUESTIONS  # noqa: E402
 from tiny_pointer import CONFIG, pointer_tokenizer  # noqa: E402
 from toy import rule, toy_moments  # noqa: E402
 
+from orienteer.agents.action_space import grammar_bits  # noqa: E402
 from orienteer.agents.judging import Judge  # noqa: E402
+from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
 from orienteer.agents.pointer.batches import StreamConfig, batches, hold_out  # noqa: E402
 from orienteer.agents.pointer.examples import Example, Target, encode  # noqa: E402
-from orienteer.agents.pointer.folder import Layout, load_folder  # noqa: E402
+from orienteer.agents.pointer.featurize import Viewer  # noqa: E402
 from orienteer.agents.pointer.losses import losses, soft_target  # noqa: E402
 from orienteer.agents.pointer.model import PointerModel, batch_of  # noqa: E402
+from orienteer.agents.pointer.model_files import Layout, load_folder  # noqa: E402
 from orienteer.agents.pointer.rendering import mark_ids  # noqa: E402
-from orienteer.agents.pointer.runtime import PointerAgent  # noqa: E402
-from orienteer.agents.pointer.slots import grammar_bits  # noqa: E402
 from orienteer.agents.pointer.train import TrainConfig, held_out_measures, to_int8, train  # noqa: E402
-from orienteer.agents.pointer.view import Viewer  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
 from orienteer.query import G0, G4  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402

@@ -9,8 +9,8 @@ import pytest
 from small_world import PASSAGES
 from tiny_pointer import observation
 
-from orienteer.agents.pointer import recall
-from orienteer.agents.pointer.recall import Recall
+from orienteer.agents.lookahead import refine_cache as recall
+from orienteer.agents.lookahead.refine_cache import Recall
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.query import G4, Query, Refinement

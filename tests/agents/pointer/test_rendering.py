@@ -10,7 +10,9 @@ from small_world import PASSAGES
 from tiny import tiny_tokenizer
 from tiny_pointer import observation, observations, pointer_tokenizer
 
+from orienteer.agents.action_space import SLOTS, grammar_slots, open_slots, slot_of
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
+from orienteer.agents.pointer.featurize import Viewer
 from orienteer.agents.pointer.rendering import (
     ANSWER,
     KINDS,
@@ -24,8 +26,6 @@ from orienteer.agents.pointer.rendering import (
     fair_shares,
     places,
 )
-from orienteer.agents.pointer.slots import SLOTS, grammar_slots, open_slots, slot_of
-from orienteer.agents.pointer.view import Viewer
 from orienteer.engine import ReferenceEngine
 from orienteer.query import GRAMMARS, Refinement
 from orienteer.reader.errors import ModelCorruptError

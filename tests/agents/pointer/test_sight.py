@@ -12,11 +12,11 @@ from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 from tiny_pointer import observation
 
+from orienteer.agents.action_space import SLOTS
+from orienteer.agents.lookahead.feature_kernels import NARROW, WIDE, scan
+from orienteer.agents.lookahead.passage_features import FEATURES, directions
+from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.decoding import Choices
-from orienteer.agents.pointer.runtime import PointerAgent
-from orienteer.agents.pointer.sight_features import FEATURES, directions
-from orienteer.agents.pointer.sight_kernels import NARROW, WIDE, scan
-from orienteer.agents.pointer.slots import SLOTS
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import Operator, Query, Refinement
 from orienteer.session import Environment, Observation, ObservedPassage, Settings, Term
@@ -126,7 +126,7 @@ def test_what_is_forgotten_is_fetched_again(
     agent = PointerAgent.from_pretrained(pointer_folder, embedded, threads=1)
     choices = _choices(seen, *[term.text for term in seen.terms][:2])
     first = agent.look(seen, choices)
-    monkeypatch.setattr("orienteer.agents.pointer.sight._REMEMBERED", 0)
+    monkeypatch.setattr("orienteer.agents.lookahead.candidates._REMEMBERED", 0)
     again = agent.look(seen, choices)
     assert first is not None
     assert again is not None

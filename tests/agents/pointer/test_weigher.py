@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orienteer.agents.pointer.sight import Sight
-from orienteer.agents.pointer.sight_features import FEATURES
-from orienteer.agents.pointer.weigher import Outlook, gains, logits
+from orienteer.agents.lookahead.candidates import Sight
+from orienteer.agents.lookahead.passage_features import FEATURES
+from orienteer.agents.lookahead.value_model import Outlook, gains, logits
 from orienteer.session import ndcg
 
 _TRUST = 0.9  # part of PS that is the probability of being right

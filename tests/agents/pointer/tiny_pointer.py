@@ -18,16 +18,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "reader"))
 import tiny
 from small_world import PASSAGES
 
+from orienteer.agents.action_space import OPERATORS, SLOTS
+from orienteer.agents.lookahead.passage_features import FEATURES
 from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
-from orienteer.agents.pointer.folder import Layout, save_folder
+from orienteer.agents.pointer.model_files import Layout, save_folder
 from orienteer.agents.pointer.rendering import KINDS, MARKS, SOURCES
-from orienteer.agents.pointer.sight_features import FEATURES
-from orienteer.agents.pointer.slots import OPERATORS, SLOTS
 from orienteer.data.passage import Passage
 from orienteer.engine import Engine
+from orienteer.models.model_folder import Tensors
 from orienteer.query import G4, Refinement
-from orienteer.reader.model_folder import Tensors
 from orienteer.session import Lexicon, Observation, ObservedPassage, Term
 
 CONFIG: dict[str, Any] = {**tiny.CONFIG, "max_position_embeddings": 320, "type_vocab_size": KINDS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_world import QUESTIONS, Wanderer
 
-from orienteer.agents.pointer.labels import Label, Moment
+from orienteer.agents.pointer.imitation_targets import Label, Moment
 from orienteer.data.passage import Question
 from orienteer.query import G4, Refinement
 from orienteer.session import Environment, Lexicon, Observation

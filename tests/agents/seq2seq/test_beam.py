@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_files, tiny_shape, tiny_tensors
 
-from orienteer.agents.seq2seq.beam import write
-from orienteer.agents.seq2seq.codec import Codec
-from orienteer.agents.seq2seq.decoder import Decoder, Hypotheses, Memory
-from orienteer.agents.seq2seq.folder import load_folder, quantise
-from orienteer.agents.seq2seq.shape import Shape
-from orienteer.agents.seq2seq.trie import Trie
-from orienteer.agents.seq2seq.writer import Writer
+from orienteer.agents.t5.beam import write
+from orienteer.agents.t5.codec import Codec
+from orienteer.agents.t5.config import Shape
+from orienteer.agents.t5.decoder import Decoder, Hypotheses, Memory
+from orienteer.agents.t5.generator import Writer
+from orienteer.agents.t5.model_files import load_folder, quantise
+from orienteer.agents.t5.trie import Trie
+from orienteer.models.model_folder import dequantise
 from orienteer.reader.errors import ModelCorruptError, ModelMissingError
-from orienteer.reader.model_folder import dequantise
 
 
 @pytest.fixture(scope="module")

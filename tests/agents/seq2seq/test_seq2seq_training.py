@@ -18,16 +18,16 @@ transformers = pytest.importorskip("transformers", reason="training needs the ex
 
 from tiny_seq2seq import seq2seq_tokenizer, tiny_shape  # noqa: E402
 
-from orienteer.agents.seq2seq.codec import Codec  # noqa: E402
-from orienteer.agents.seq2seq.corruption import CorruptionConfig, corrupted, corrupted_batches, marks_of  # noqa: E402
-from orienteer.agents.seq2seq.ct2_encoder import TextEncoder  # noqa: E402
-from orienteer.agents.seq2seq.decoder import Decoder, Hypotheses  # noqa: E402
-from orienteer.agents.seq2seq.folder import load_folder, to_int8  # noqa: E402
-from orienteer.agents.seq2seq.model import Seq2Seq, from_files, load, scratch  # noqa: E402
-from orienteer.agents.seq2seq.remembered import Remembered  # noqa: E402
-from orienteer.agents.seq2seq.stream import Pair, Place, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
-from orienteer.agents.seq2seq.train import Progress, TrainConfig, rate, train  # noqa: E402
-from orienteer.agents.seq2seq.writer import Writer  # noqa: E402
+from orienteer.agents.t5.codec import Codec  # noqa: E402
+from orienteer.agents.t5.corruption import CorruptionConfig, corrupted, corrupted_batches, marks_of  # noqa: E402
+from orienteer.agents.t5.ct2_encoder import TextEncoder  # noqa: E402
+from orienteer.agents.t5.decoder import Decoder, Hypotheses  # noqa: E402
+from orienteer.agents.t5.encoder_cache import Remembered  # noqa: E402
+from orienteer.agents.t5.generator import Writer  # noqa: E402
+from orienteer.agents.t5.model import Seq2Seq, from_files, load, scratch  # noqa: E402
+from orienteer.agents.t5.model_files import load_folder, to_int8  # noqa: E402
+from orienteer.agents.t5.stream import Pair, Place, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
+from orienteer.agents.t5.train import Progress, TrainConfig, rate, train  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
 

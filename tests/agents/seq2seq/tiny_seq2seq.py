@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "agents" / "pointer"))
 import tiny
 from tiny_pointer import pointer_tokenizer
 
-from orienteer.agents.seq2seq.folder import ModelFiles, Purpose, load_folder, save_folder
-from orienteer.agents.seq2seq.shape import Architecture, Shape
+from orienteer.agents.t5.config import Architecture, Shape
 from orienteer.agents.t5.layout import Layout
-from orienteer.reader.model_folder import Tensors
+from orienteer.agents.t5.model_files import ModelFiles, Purpose, load_folder, save_folder
+from orienteer.models.model_folder import Tensors
 
 SIGNS = ("'", ":", ".", ",", "boost", "contents", "title", "should", "must", "cannot", "contain", "stop", "grammar")
 

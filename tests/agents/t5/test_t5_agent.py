@@ -14,9 +14,9 @@ from tiny_pointer import observations
 from tiny_seq2seq import save_seq2seq
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
-from orienteer.agents.pointer.slots import open_slots, usable
-from orienteer.agents.seq2seq.folder import to_int8
+from orienteer.agents.action_space import open_slots, usable
 from orienteer.agents.t5.agent import T5Agent
+from orienteer.agents.t5.model_files import to_int8
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import G1, G2, G4, GRAMMARS, Operator, Refinement
 from orienteer.reader.errors import ModelMissingError

@@ -13,11 +13,10 @@ from toy import toy_moments
 from training_world import make_world, options, run, sessions_file
 
 from orienteer.agents import make_agent
-from orienteer.agents.pointer.labels import Label, Moment
-from orienteer.agents.seq2seq import rows
-from orienteer.agents.seq2seq.folder import load_folder
+from orienteer.agents.pointer.imitation_targets import Label, Moment
 from orienteer.agents.t5.examples import gather, pairs_of, row_of
 from orienteer.agents.t5.layout import SHIPPED, Layout
+from orienteer.agents.t5.model_files import load_folder
 from orienteer.agents.t5.presets import PRESETS
 from orienteer.commands.t5 import _Run
 from orienteer.engine import EmbeddedEngine, open_index
@@ -26,6 +25,7 @@ from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
 from orienteer.reader import TrainedReader
 from orienteer.reader.errors import TrainingError
 from orienteer.session import Environment, Settings, run_sessions
+from orienteer.training import example_cache as rows
 
 
 def test_one_moment_is_one_example_for_each_grammar_that_labels_it(embedded: EmbeddedEngine) -> None:

@@ -18,13 +18,13 @@ from tokenizers.models import BPE, Unigram
 from tokenizers.pre_tokenizers import ByteLevel, Metaspace
 from tokenizers.trainers import BpeTrainer, UnigramTrainer
 
-from orienteer.agents.pointer.slots import SLOTS, open_slots, usable
-from orienteer.agents.seq2seq.codec import Codec
-from orienteer.agents.seq2seq.trie import Node, Trie
+from orienteer.agents.action_space import SLOTS, open_slots, usable
 from orienteer.agents.t5.agent import squeezed
+from orienteer.agents.t5.codec import Codec
 from orienteer.agents.t5.legal import Legal, Speller, action_of
 from orienteer.agents.t5.parsing import parse_output
 from orienteer.agents.t5.rendering import sentence
+from orienteer.agents.t5.trie import Node, Trie
 from orienteer.engine import ReferenceEngine
 from orienteer.query import G1, G2, G4, GRAMMARS, Operator, Refinement
 from orienteer.session import STOP, Lexicon, Observation

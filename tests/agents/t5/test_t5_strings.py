@@ -11,7 +11,7 @@ from tiny_pointer import observations
 from orienteer.agents.t5.parsing import Parsed, parse_output
 from orienteer.agents.t5.rendering import STOP_SENTENCE, render, sentence
 from orienteer.engine import ReferenceEngine
-from orienteer.engine.analysis import analyze
+from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import G1, G4, Operator, Refinement
 from orienteer.session import Observation, ObservedPassage
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from orienteer.engine.analysis import CLASS_OF, TRANSITIONS
-from orienteer.engine.lucene_bench import lucene_analyze
-from orienteer.engine.word_rules import CLASSES, START
+from orienteer.engine.adapters.lucene_bench import lucene_analyze
+from orienteer.engine.embedded.analysis import CLASS_OF, TRANSITIONS
+from orienteer.engine.embedded.tokenizer_rules import CLASSES, START
 
 HERE = Path(__file__).parent
 FREE_TEXTS = 1500

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from orienteer.engine.lucene import _Java
+from orienteer.engine.adapters.lucene import _Java
 
 LEGACY = np.float32(1) + np.float32(1.2)
 

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from orienteer.bundled import bundled_passages
 from orienteer.commands.remote import doctor, index_to
 from orienteer.data.jsonl import write_jsonl
-from orienteer.engine.build import build_index
-from orienteer.engine.embedded import open_index
-from orienteer.engine.opensearch import FieldNames, Settings
-from orienteer.engine.opensearch.doctor import Finding, examine
-from orienteer.engine.opensearch.loading import load
-from orienteer.engine.opensearch.service import Service
-from orienteer.engine.opensearch.settings import read_address
+from orienteer.engine.adapters.opensearch import FieldNames, Settings
+from orienteer.engine.adapters.opensearch.bulk_load import load
+from orienteer.engine.adapters.opensearch.doctor import Finding, examine
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import read_address
+from orienteer.engine.embedded.build import build_index
+from orienteer.engine.embedded.engine import open_index
 from orienteer.errors import DuplicateIdError
 
 PASSAGES = bundled_passages()[:150]

@@ -18,14 +18,14 @@ import pytest
 from orienteer.bundled import bundled_engine, bundled_passages, bundled_questions
 from orienteer.data import read_passages
 from orienteer.data.passage import Passage, Question
-from orienteer.engine.analysis import analyze
+from orienteer.engine.adapters.opensearch import FieldNames, OpenSearchEngine, Settings, connect
+from orienteer.engine.adapters.opensearch.bulk_load import for_loading, load
+from orienteer.engine.adapters.opensearch.errors import ServiceAnswerError, ServiceIndexError
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import read_address
 from orienteer.engine.check import check_engine
-from orienteer.engine.opening import open_engine
-from orienteer.engine.opensearch import FieldNames, OpenSearchEngine, Settings, connect
-from orienteer.engine.opensearch.errors import ServiceAnswerError, ServiceIndexError
-from orienteer.engine.opensearch.loading import for_loading, load
-from orienteer.engine.opensearch.service import Service
-from orienteer.engine.opensearch.settings import read_address
+from orienteer.engine.embedded.analysis import analyze
+from orienteer.engine.open import open_engine
 from orienteer.engine.protocol import Hit
 from orienteer.errors import UnknownFieldError, UnknownPassageError
 from orienteer.query import FIELDS, G4, Query, Refinement, parse
@@ -56,8 +56,8 @@ def test_every_flavour_of_service_gives_lucenes_answers_to_the_bit(golden, golde
 
 
 def test_idf_is_the_embedded_engines(golden, golden_passages, tmp_path) -> None:
-    from orienteer.engine.build import build_index
-    from orienteer.engine.embedded import open_index
+    from orienteer.engine.embedded.build import build_index
+    from orienteer.engine.embedded.engine import open_index
 
     build_index(golden_passages, tmp_path, threads=1)
     embedded = open_index(tmp_path)

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from orienteer.bundled import bundled_passages
-from orienteer.engine.opensearch import OpenSearchEngine, Settings
-from orienteer.engine.opensearch.errors import (
+from orienteer.engine.adapters.opensearch import OpenSearchEngine, Settings
+from orienteer.engine.adapters.opensearch.bulk_load import load
+from orienteer.engine.adapters.opensearch.errors import (
     CircuitOpenError,
     ServiceError,
     ServiceRefusedError,
     ServiceUnavailableError,
 )
-from orienteer.engine.opensearch.loading import load
-from orienteer.engine.opensearch.patience import Breaker, Patience
-from orienteer.engine.opensearch.service import Service
-from orienteer.engine.opensearch.settings import Secret, read_address
+from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import Secret, read_address
 from orienteer.query import Query, Refinement
 
 TRANSIENT = ["slow", "429", "503", "drop", "partial", "timed_out", "html", "json", "some"]

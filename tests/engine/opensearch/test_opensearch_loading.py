@@ -10,12 +10,13 @@ import pytest
 
 from orienteer.bundled import bundled_passages
 from orienteer.data.passage import Passage
-from orienteer.engine.opensearch import FieldNames, OpenSearchEngine, Settings, loading
-from orienteer.engine.opensearch.errors import ServiceAddressError, ServiceIndexError, ServiceUnavailableError
-from orienteer.engine.opensearch.loading import load
-from orienteer.engine.opensearch.patience import Breaker, Patience
-from orienteer.engine.opensearch.service import Service
-from orienteer.engine.opensearch.settings import read_address
+from orienteer.engine.adapters.opensearch import FieldNames, OpenSearchEngine, Settings
+from orienteer.engine.adapters.opensearch import bulk_load as loading
+from orienteer.engine.adapters.opensearch.bulk_load import load
+from orienteer.engine.adapters.opensearch.errors import ServiceAddressError, ServiceIndexError, ServiceUnavailableError
+from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import read_address
 from orienteer.errors import DataError, DuplicateIdError
 
 PASSAGES = bundled_passages()[:230]

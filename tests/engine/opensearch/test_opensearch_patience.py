@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from orienteer.engine.opensearch.clients import Failure
-from orienteer.engine.opensearch.errors import (
+from orienteer.engine.adapters.opensearch.clients import Failure
+from orienteer.engine.adapters.opensearch.errors import (
     CircuitOpenError,
     NoServiceIndexError,
     ServiceAnswerError,
     ServiceRefusedError,
     ServiceUnavailableError,
 )
-from orienteer.engine.opensearch.patience import Breaker, Patience
-from orienteer.engine.opensearch.service import Service
-from orienteer.engine.opensearch.settings import Secret, Settings, read_address
+from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import Secret, Settings, read_address
 
 
 class Clock:

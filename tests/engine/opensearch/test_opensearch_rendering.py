@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orienteer.engine.opensearch.analysis import OwnAnalysis
-from orienteer.engine.opensearch.rendering import Renderer, boost_to_send
-from orienteer.engine.opensearch.settings import FieldNames
+from orienteer.engine.adapters.opensearch.analysis import OwnAnalysis
+from orienteer.engine.adapters.opensearch.query_dsl import Renderer, boost_to_send
+from orienteer.engine.adapters.opensearch.settings import FieldNames
 from orienteer.errors import TooManyClausesError
 from orienteer.query import BOOSTS, Query, Refinement, parse
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from orienteer.bundled import bundled_engine, bundled_passages, bundled_questions
-from orienteer.engine.analysis import analyze
+from orienteer.engine.adapters.opensearch import OpenSearchEngine, Settings
+from orienteer.engine.adapters.opensearch.bulk_load import load
+from orienteer.engine.adapters.opensearch.doctor import examine
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import read_address
 from orienteer.engine.check import check_engine
-from orienteer.engine.opensearch import OpenSearchEngine, Settings
-from orienteer.engine.opensearch.doctor import examine
-from orienteer.engine.opensearch.loading import load
-from orienteer.engine.opensearch.service import Service
-from orienteer.engine.opensearch.settings import read_address
+from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import FIELDS, G4, Query, Refinement
 
 SERVICES = os.environ.get("ORIENTEER_TEST_SERVICES", "").split()

@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from orienteer.engine.opensearch.errors import ServiceAddressError
-from orienteer.engine.opensearch.settings import FieldNames, Secret, Settings, is_address, read_address
+from orienteer.engine.adapters.opensearch.errors import ServiceAddressError
+from orienteer.engine.adapters.opensearch.settings import FieldNames, Secret, Settings, is_address, read_address
 
 SECRET = "correct horse battery staple"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from orienteer.agents.answerer.rendering import SHIPPED, layout_of, render
 from orienteer.agents.answerer.spans import Spans
-from orienteer.agents.seq2seq.folder import ModelFiles, load_folder
-from orienteer.agents.seq2seq.writer import Writer
+from orienteer.agents.t5.generator import Writer
+from orienteer.agents.t5.model_files import ModelFiles, load_folder
 from orienteer.query.refinement import clean
 from orienteer.reader.runtime import Compute
 from orienteer.reader.snippets import snippet

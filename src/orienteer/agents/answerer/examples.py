@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.agents.answerer.rendering import Layout, render
-from orienteer.agents.pointer import labels
+from orienteer.agents.pointer import imitation_targets as labels
 from orienteer.agents.pointer.data import World
-from orienteer.agents.pointer.labels import Moment
-from orienteer.agents.seq2seq import rows
-from orienteer.agents.seq2seq.rows import Row
-from orienteer.agents.seq2seq.stream import Pair
+from orienteer.agents.pointer.imitation_targets import Moment
+from orienteer.agents.t5.stream import Pair
 from orienteer.data.passage import Question
 from orienteer.query import Grammar
-from orienteer.reader.answers import holds_answer
+from orienteer.reader.answer_matching import holds_answer
 from orienteer.reader.errors import TrainingError
 from orienteer.rocchio.output import read_sessions
+from orienteer.training import example_cache as rows
+from orienteer.training.example_cache import Row
 
 VERSION = 1
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orienteer.agents.answerer.answerer import Answerer
-from orienteer.agents.seq2seq.folder import ModelFiles
+from orienteer.agents.t5.model_files import ModelFiles
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
-from orienteer.reader.answers import exact_match
+from orienteer.reader.answer_matching import exact_match
 from orienteer.reader.protocol import Reader
 from orienteer.session import Session, Settings, run_sessions
 

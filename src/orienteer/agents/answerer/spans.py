@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.seq2seq.codec import Codec
+from orienteer.agents.t5.codec import Codec
 
 _BREAK = -1  # between texts; no token has this id
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.muzero.advice import advice_probability
-from orienteer.agents.muzero.base import Base, load_base
 from orienteer.agents.muzero.config import Config
-from orienteer.agents.muzero.folder import OWN
 from orienteer.agents.muzero.grammar import QueryGrammar, query_grammar
-from orienteer.agents.muzero.index_words import index_words
-from orienteer.agents.muzero.playing import Senses, play_episodes
-from orienteer.agents.muzero.publishing import published
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.sight import Eyes
+from orienteer.agents.muzero.guided_exploration import advice_probability
+from orienteer.agents.muzero.index_trie import index_words
+from orienteer.agents.muzero.model_files import OWN
+from orienteer.agents.muzero.pretrained import Base, load_base
+from orienteer.agents.muzero.representation import Eyes
+from orienteer.agents.muzero.root import Mind
+from orienteer.agents.muzero.self_play import Senses, play_episodes
+from orienteer.agents.muzero.trajectory import Episode
 from orienteer.agents.muzero.tries import Trie
-from orienteer.agents.muzero.turns import Episode
+from orienteer.agents.muzero.weight_sync import published
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError
@@ -141,7 +141,7 @@ class MakeActor:
 
     def world(self) -> World:
         from orienteer.data import read_questions
-        from orienteer.engine.opening import open_engine
+        from orienteer.engine.open import open_engine
         from orienteer.reader import CachedReader, TrainedReader
 
         engine = open_engine(Path(self.index), threads=self.threads)

@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.agents.muzero.display import turn_tree
-from orienteer.agents.muzero.folder import SHIPPED, MuZeroFiles, load_folder
-from orienteer.agents.muzero.foresight import promises_little
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.index_words import index_words
+from orienteer.agents.muzero.index_trie import index_words
+from orienteer.agents.muzero.lookahead_prior import promises_little
+from orienteer.agents.muzero.mcts import SearchSettings
+from orienteer.agents.muzero.model_files import SHIPPED, MuZeroFiles, load_folder
 from orienteer.agents.muzero.planning import Grown, Plan, plan_turns
-from orienteer.agents.muzero.playing import Senses
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.search import SearchSettings
-from orienteer.agents.muzero.sight import Eyes
+from orienteer.agents.muzero.representation import Eyes
+from orienteer.agents.muzero.root import Mind
+from orienteer.agents.muzero.self_play import Senses
 from orienteer.agents.muzero.tries import Trie, local_tries
+from orienteer.agents.pointer.agent import plain_tokenizer
 from orienteer.agents.pointer.decoding import has_room
-from orienteer.agents.pointer.runtime import plain_tokenizer
 from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
-from orienteer.session.notes import tree_notes
+from orienteer.session.explanations import tree_notes
 
 
 class MuZeroAgent:

@@ -29,12 +29,12 @@ from orienteer.agents.muzero.grammar import (
     QueryGrammar,
     in_index,
 )  # fmt: skip
-from orienteer.agents.muzero.moves import Rooms, join, legal, most_actions
+from orienteer.agents.muzero.learned_model import SLOT_TABLE
+from orienteer.agents.muzero.legal_actions import Rooms, join, legal, most_actions
 from orienteer.agents.muzero.replay import Path
-from orienteer.agents.muzero.scenes import lean, node_words, promised_rewards
+from orienteer.agents.muzero.root import lean, node_words, promised_rewards
+from orienteer.agents.muzero.trajectory import Episode, Turn
 from orienteer.agents.muzero.tries import Trie
-from orienteer.agents.muzero.turns import Episode, Turn
-from orienteer.agents.muzero.world import SLOT_TABLE
 
 RULE, LOCAL_PIECE, INDEX_PIECE = range(3)  # what a candidate is
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
-from orienteer.agents.muzero.publishing import write
 from orienteer.agents.muzero.replay import Replay
-from orienteer.agents.muzero.turns import pack, unpack
+from orienteer.agents.muzero.trajectory import pack, unpack
+from orienteer.agents.muzero.weight_sync import write
 from orienteer.reader.errors import TrainingError
 
 CHECKPOINT = "checkpoint.safetensors"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from orienteer.agents.muzero.grammar import Fields, Shape
-from orienteer.agents.muzero.search.settings import SearchSettings
+from orienteer.agents.muzero.mcts.settings import SearchSettings
 from orienteer.agents.pointer.decoding import Decoding
 from orienteer.errors import OrienteerError
 

@@ -13,9 +13,9 @@ from torch.nn.functional import log_softmax
 
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batch
 from orienteer.agents.muzero.config import Support, Training
-from orienteer.agents.muzero.model import MuZeroModel, decoded, scaled_gradient, two_hot
+from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, scaled_gradient, two_hot
+from orienteer.agents.muzero.trajectory import Turn
 from orienteer.agents.muzero.tries import Trie
-from orienteer.agents.muzero.turns import Turn
 
 # What h sees of turns: whole [n, size], terms [all terms of all turns, width].
 Seeing = Callable[[Sequence[Turn]], tuple[Tensor, Tensor]]

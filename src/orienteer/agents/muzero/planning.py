@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, OPERATORS, STACK, Ints
-from orienteer.agents.muzero.scenes import Mind
-from orienteer.agents.muzero.search import Forest, SearchSettings, policy_of, root_noise, sample, search
-from orienteer.agents.muzero.world import LearnedWorld, Scene
+from orienteer.agents.muzero.learned_model import LearnedWorld, Scene
+from orienteer.agents.muzero.mcts import Forest, SearchSettings, policy_of, root_noise, sample, search
+from orienteer.agents.muzero.root import Mind
 from orienteer.query import FIELDS, Refinement
 from orienteer.session import STOP, Stop, Term
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero.config import Training
-from orienteer.agents.muzero.turns import Episode, Turn
+from orienteer.agents.muzero.trajectory import Episode, Turn
 from orienteer.errors import OrienteerError
 
 _LEAST = 0.01  # priority of a turn that was foreseen

@@ -22,20 +22,20 @@ from numpy.typing import NDArray
 from orienteer.agents.muzero import checkpoint
 from orienteer.agents.muzero.actors import Task
 from orienteer.agents.muzero.batch import Batcher, Start
+from orienteer.agents.muzero.collapse_detector import Limits, Watch
 from orienteer.agents.muzero.config import Config, Training
 from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, QueryGrammar
 from orienteer.agents.muzero.learner import losses, make_optimiser, remembered
-from orienteer.agents.muzero.model import MuZeroModel
-from orienteer.agents.muzero.playing import rethink
-from orienteer.agents.muzero.publishing import publish
+from orienteer.agents.muzero.networks_torch import MuZeroModel
 from orienteer.agents.muzero.replay import Replay
-from orienteer.agents.muzero.scenes import Mind
+from orienteer.agents.muzero.root import Mind
+from orienteer.agents.muzero.self_play import rethink
+from orienteer.agents.muzero.trajectory import Episode, Turn
 from orienteer.agents.muzero.tries import Trie
-from orienteer.agents.muzero.turns import Episode, Turn
-from orienteer.agents.muzero.watching import Limits, Watch
-from orienteer.cluster import MakeWork, run_chunks
-from orienteer.reader.board import Board
+from orienteer.agents.muzero.weight_sync import publish
 from orienteer.reader.errors import TrainingError
+from orienteer.training.log import Board
+from orienteer.workers import MakeWork, run_chunks
 
 # Folders inside that of the run: the weights that were judged best, and those at the end.
 BEST, LAST = "best", "last"

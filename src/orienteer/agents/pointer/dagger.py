@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orienteer.agents.pointer import examples
+from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.data import World
 from orienteer.agents.pointer.examples import Example
-from orienteer.agents.pointer.labels import Label, Moment, label
-from orienteer.agents.pointer.promise import Promises
-from orienteer.agents.pointer.runtime import PointerAgent
+from orienteer.agents.pointer.imitation_targets import Label, Moment, label
+from orienteer.agents.pointer.weak_labels import Promises
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
+from orienteer.rocchio.config import Plan, Variant
 from orienteer.rocchio.lockstep import Choice, Lockstep
-from orienteer.rocchio.plan import Plan, Variant
 from orienteer.session import Agent, Environment, Observation, Session, Settings
 
 TOGETHER = 32  # questions in lock-step

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from orienteer.agents.pointer import examples, labels
+from orienteer.agents.pointer import examples
+from orienteer.agents.pointer import imitation_targets as labels
 from orienteer.agents.pointer.examples import Example
-from orienteer.agents.pointer.folder import Layout
-from orienteer.agents.pointer.labels import Moment
-from orienteer.agents.pointer.promise import Promises, promised
-from orienteer.agents.pointer.view import Viewer
+from orienteer.agents.pointer.featurize import Viewer
+from orienteer.agents.pointer.imitation_targets import Moment
+from orienteer.agents.pointer.model_files import Layout
+from orienteer.agents.pointer.weak_labels import Promises, promised
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar

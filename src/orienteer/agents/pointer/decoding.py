@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.agents.action_space import SLOTS
 from orienteer.agents.pointer.head import Scores
-from orienteer.agents.pointer.slots import SLOTS
 from orienteer.errors import OrienteerError
 from orienteer.query import Refinement
 from orienteer.query.refinement import MAX_CLAUSES

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_safetensors
 
-from orienteer.agents.pointer.labels import Label, Moment
-from orienteer.agents.pointer.slots import SLOTS, grammar_slots, slot_of
-from orienteer.agents.pointer.view import Viewer
+from orienteer.agents.action_space import SLOTS, grammar_slots, slot_of
+from orienteer.agents.pointer.featurize import Viewer
+from orienteer.agents.pointer.imitation_targets import Label, Moment
 from orienteer.query import GRAMMARS, Grammar
 from orienteer.reader.errors import TrainingError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.engine.kernels.compile import kernel
+from orienteer.engine.embedded.kernels.compile import kernel
 
 Floats = NDArray[np.float32]
 

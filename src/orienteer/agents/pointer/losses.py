@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
+from orienteer.agents.action_space import grammar_bits, grammar_slots
 from orienteer.agents.pointer.examples import Example, Target
 from orienteer.agents.pointer.model import PointerModel, batch_of
-from orienteer.agents.pointer.slots import grammar_bits, grammar_slots
 
 
 def soft_target(target: Target, temperature: float) -> Tensor:

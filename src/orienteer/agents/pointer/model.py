@@ -13,15 +13,15 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
+from orienteer.agents.action_space import OPERATORS, SLOTS
 from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.examples import Example
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
-from orienteer.agents.pointer.folder import Layout, PointerFiles, load_folder, save_folder
+from orienteer.agents.pointer.model_files import Layout, PointerFiles, load_folder, save_folder
 from orienteer.agents.pointer.rendering import KINDS, SOURCES, mark_ids
-from orienteer.agents.pointer.slots import OPERATORS, SLOTS
+from orienteer.models.model_folder import CONFIG, dequantise
 from orienteer.reader.errors import ModelCorruptError, TrainingError
 from orienteer.reader.model import ReaderModel, load_tokenizer
-from orienteer.reader.model_folder import CONFIG, dequantise
 
 HIDDEN = 256
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.agents.pointer.slots import SLOTS, nearest_slot
+from orienteer.agents.action_space import SLOTS, nearest_slot
 from orienteer.reader.encoding import Marks, pieces
 from orienteer.reader.errors import ModelCorruptError
 from orienteer.session import Lexicon, Observation, ObservedPassage

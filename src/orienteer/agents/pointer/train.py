@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from orienteer.agents.pointer import checkpoint
 from orienteer.agents.pointer.batches import StreamConfig, batches, hold_out
 from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.examples import Example
-from orienteer.agents.pointer.folder import Layout, PointerFiles, load_folder, save_folder
 from orienteer.agents.pointer.losses import losses
 from orienteer.agents.pointer.model import PointerModel
-from orienteer.reader.board import Board
+from orienteer.agents.pointer.model_files import Layout, PointerFiles, load_folder, save_folder
+from orienteer.models.model_folder import quantise
 from orienteer.reader.errors import TrainingError
 from orienteer.reader.model import load_tokenizer
-from orienteer.reader.model_folder import quantise
 from orienteer.reader.train import Progress, schedule
+from orienteer.training import checkpoint
+from orienteer.training.log import Board
 
 BEST = "best"  # the folder, inside that of the training, of the weights that were judged best
 

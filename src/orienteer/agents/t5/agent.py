@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.agents.pointer.decoding import has_room
-from orienteer.agents.seq2seq.beam import Written
-from orienteer.agents.seq2seq.folder import ModelFiles, load_folder
-from orienteer.agents.seq2seq.writer import Writer
+from orienteer.agents.t5.beam import Written
+from orienteer.agents.t5.generator import Writer
 from orienteer.agents.t5.layout import SHIPPED, layout_of
 from orienteer.agents.t5.legal import Legal, action_of
+from orienteer.agents.t5.model_files import ModelFiles, load_folder
 from orienteer.agents.t5.parsing import parse_output
 from orienteer.agents.t5.rendering import render
 from orienteer.engine.protocol import Engine

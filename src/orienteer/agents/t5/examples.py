@@ -12,18 +12,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from orienteer.agents.pointer import labels
+from orienteer.agents.pointer import imitation_targets as labels
 from orienteer.agents.pointer.data import World
-from orienteer.agents.pointer.labels import Label, Moment
-from orienteer.agents.seq2seq import rows
-from orienteer.agents.seq2seq.rows import Row
-from orienteer.agents.seq2seq.stream import Pair
+from orienteer.agents.pointer.imitation_targets import Label, Moment
 from orienteer.agents.t5.layout import Layout
 from orienteer.agents.t5.rendering import STOP_SENTENCE, prefix, render_state, sentence
+from orienteer.agents.t5.stream import Pair
 from orienteer.data.passage import Question
 from orienteer.query import Grammar
 from orienteer.reader.errors import TrainingError
 from orienteer.rocchio.output import read_sessions
+from orienteer.training import example_cache as rows
+from orienteer.training.example_cache import Row
 
 VERSION = 1
 MOST_TARGETS = 8  # improving refinements kept of a moment under a grammar

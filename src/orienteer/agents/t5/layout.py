@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from orienteer.agents.seq2seq.folder import ModelFiles
+from orienteer.agents.t5.model_files import ModelFiles
 from orienteer.query import GRAMMARS
 from orienteer.reader.errors import ModelCorruptError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from orienteer.agents.pointer.slots import SLOTS, grammar_slots, open_slots, usable
-from orienteer.agents.seq2seq.codec import Codec
-from orienteer.agents.seq2seq.trie import Trie
+from orienteer.agents.action_space import SLOTS, grammar_slots, open_slots, usable
+from orienteer.agents.t5.codec import Codec
 from orienteer.agents.t5.rendering import STOP_SENTENCE, frame
+from orienteer.agents.t5.trie import Trie
 from orienteer.query import Grammar, Refinement
 from orienteer.session import STOP, Lexicon, Observation, Stop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orienteer.agents.seq2seq.shape import SMALL, Shape
+from orienteer.agents.t5.config import SMALL, Shape
 from orienteer.agents.t5.layout import Layout
 
 

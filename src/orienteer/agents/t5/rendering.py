@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orienteer.agents.pointer.slots import SLOTS
+from orienteer.agents.action_space import SLOTS
 from orienteer.query import Field, Grammar, Operator, Refinement
 from orienteer.query.refinement import clean
 from orienteer.session import Observation, ObservedPassage

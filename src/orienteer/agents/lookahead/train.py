@@ -1,0 +1,179 @@
+"""Teaching a pointer to look: a small model of what passages would bring, from lessons (torch)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from orienteer.agents.lookahead.passage_features import FEATURES
+from orienteer.agents.lookahead.rollouts import Lesson, Outing, gathered
+from orienteer.agents.lookahead.value_model import MOST, logits
+from orienteer.agents.pointer.agent import PointerAgent
+from orienteer.agents.pointer.examples import key
+from orienteer.agents.pointer.model_files import PointerFiles
+from orienteer.data.passage import Question
+from orienteer.reader.errors import TrainingError
+from orienteer.session import Environment
+from orienteer.session.record import fingerprint
+
+LEAST_QUESTIONS = 20  # with fewer, nothing would be learned that holds elsewhere
+_NARROWEST = 0.15  # a feature that hardly varied in the lessons must not count for much where it does
+
+
+@dataclass(frozen=True, slots=True)
+class LookConfig:
+    """held_out: one question of so many judges the epochs; the best epoch is kept."""
+
+    epochs: int = 2
+    batch: int = 2048
+    learning_rate: float = 3e-3
+    weight_decay: float = 1.0
+    of_ps: float = 0.05  # weight of the loss of PS beside that of holding the answer
+    held_out: int = 8
+    seed: int = 0
+
+
+class WeigherModel(nn.Module):
+    """Features to three numbers: a logit of holding the answer, the logit of PS if it does not and if it does."""
+
+    def __init__(
+        self, centre: NDArray[np.float32], width: NDArray[np.float32], first: int = 64, second: int = 32
+    ) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.from_numpy(centre))
+        self.register_buffer("width", torch.from_numpy(width))
+        self.first, self.second = nn.Linear(len(centre), first), nn.Linear(first, second)
+        self.told = nn.Linear(second, 3)
+        self.spread = nn.Parameter(torch.zeros(2))
+
+    def forward(self, features: Tensor) -> Tensor:
+        hidden = ((features - self.centre) / self.width).clamp(-MOST, MOST)
+        told: Tensor = self.told(torch.relu(self.second(torch.relu(self.first(hidden)))))
+        return told
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """As a pointer's folder holds them."""
+        return {f"weigher.{name}": tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
+
+
+def learn_to_look(
+    files: PointerFiles,
+    environment: Environment,
+    questions: Sequence[Question],
+    folder: Path,
+    config: LookConfig | None = None,
+    threads: int = 1,
+    show: Callable[[str], object] = lambda line: None,
+) -> tuple[PointerFiles, dict[str, float]]:
+    """The pointer with a new weigher, and how that does on questions held out; lessons are kept in `folder`.
+
+    It plays the first quarter of the questions before it has one, the rest with what it learned there.
+    """
+    config = config or LookConfig()
+    outing = Outing(seed=config.seed)
+    files = replace(files, tensors={n: value for n, value in files.tensors.items() if not n.startswith("weigher.")})
+    world = f"{fingerprint(environment.engine)} {fingerprint(environment.reader)} {environment.settings}"
+    taught: list[Lesson] = []
+    told: dict[str, float] = {}
+    first = -(-len(questions) // 4)
+    for some in (questions[:first], questions[first:]):
+        agent = PointerAgent(files, environment.engine, threads=threads)
+        learned = [value.tobytes() for name, value in sorted(files.tensors.items()) if name.startswith("weigher.")]
+        name = key(files.fingerprint, world, *learned, "\n".join(question.id for question in some), str(outing))
+        tell = partial(_played, show, len(some))
+        taught += gathered(folder / f"lessons-{name}", environment, agent, some, outing, tell)
+        model, told = train_weigher(taught, config)
+        show(f"{len(taught):,} moments: " + ", ".join(f"{name} {value:.3f}" for name, value in told.items()))
+        files = replace(files, tensors={**files.tensors, **model.tensors()})
+    return files, {"moments": float(len(taught)), **told}
+
+
+def _played(show: Callable[[str], object], count: int, done: int) -> None:
+    show(f"{done} of {count} questions played")
+
+
+def train_weigher(
+    taught: Sequence[Lesson], config: LookConfig, show: Callable[[int, dict[str, float]], None] = lambda *_: None
+) -> tuple[WeigherModel, dict[str, float]]:
+    """The model of the best epoch, and how it does on questions held out."""
+    ids = sorted({lesson.question_id for lesson in taught})
+    judges = set(ids[:: config.held_out])
+    own = [lesson for lesson in taught if lesson.question_id not in judges]
+    held = [lesson for lesson in taught if lesson.question_id in judges]
+    if len(ids) < LEAST_QUESTIONS:
+        raise TrainingError(f"{len(taught)} moments of {len(ids)} questions are too few to learn looking from")
+    torch.manual_seed(config.seed)
+    features, right, ps = _stacked(own)
+    model = WeigherModel(features.mean(0), np.maximum(features.std(0), _NARROWEST))
+    data = tuple(map(torch.from_numpy, (features, right, ps)))
+    optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+    steps = config.epochs * -(-len(features) // config.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.learning_rate, steps)
+    generator = np.random.default_rng(config.seed)
+    best: dict[str, float] = {}
+    kept: dict[str, Any] = {}
+    for epoch in range(1, config.epochs + 1):
+        order = torch.from_numpy(generator.permutation(len(features)))
+        for rows in order.split(config.batch):
+            loss = _loss(model, data[0][rows], data[1][rows], data[2][rows], config.of_ps)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+        found = {"epoch": float(epoch), **measures(model, held)}
+        show(epoch, found)
+        if not best or found["loss"] < best["loss"]:
+            best, kept = found, copy.deepcopy(model.state_dict())
+    model.load_state_dict(kept)
+    return model, best
+
+
+def _stacked(taught: Sequence[Lesson]) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    features = np.concatenate([lesson.features for lesson in taught]).astype(np.float32)
+    assert features.shape[1] == len(FEATURES)
+    right = np.concatenate([lesson.right for lesson in taught]).astype(np.float32)
+    ps = np.concatenate([lesson.ps for lesson in taught])
+    return features, right, np.where(np.isnan(ps), np.nan, logits(np.nan_to_num(ps, nan=0.5))).astype(np.float32)
+
+
+def _loss(model: WeigherModel, features: Tensor, right: Tensor, ps: Tensor, of_ps: float) -> Tensor:
+    told = model(features)
+    loss = nn.functional.binary_cross_entropy_with_logits(told[:, 0], right)
+    read = ~ps.isnan()
+    if read.any():
+        kind = right[read].long()
+        off = (ps[read] - told[read, 1:].gather(1, kind[:, None])[:, 0]) / model.spread[kind].exp()
+        loss = loss + of_ps * (model.spread[kind] + off.square() / 2).mean()
+    return loss
+
+
+def measures(model: WeigherModel, taught: Sequence[Lesson]) -> dict[str, float]:
+    """loss; AUC of holding the answer over a moment's passages; right ones among the ten most promising."""
+    features, right, _ = _stacked(taught)
+    with torch.no_grad():
+        told = model(torch.from_numpy(features))[:, 0]
+        loss = nn.functional.binary_cross_entropy_with_logits(told, torch.from_numpy(right)).item()
+    areas, among = [], []
+    ends = np.cumsum([len(lesson.right) for lesson in taught])
+    for lesson, own in zip(taught, np.split(told.numpy(), ends[:-1]), strict=True):
+        among.append(lesson.right[np.argsort(-own)[:10]].sum())
+        if 0 < lesson.right.sum() < len(lesson.right):
+            areas.append(_area(own, lesson.right))
+    return {"loss": loss, "AUC": float(np.mean(areas or [0.5])), "right of ten": float(np.mean(among))}
+
+
+def _area(values: NDArray[Any], right: NDArray[np.bool_]) -> float:
+    """The share of pairs, one right and one wrong, in which the right one is valued higher."""
+    ranks = np.empty(len(values))
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    count = int(right.sum())
+    return float((ranks[right].sum() - count * (count - 1) / 2) / (count * (len(right) - count)))

@@ -1,0 +1,65 @@
+"""Before a search the noise, after it the policy and the choice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.muzero.mcts.settings import SearchSettings
+
+Floats = NDArray[np.float64]
+
+
+class RootNoise(NamedTuple):
+    """What is drawn for a root's children before a search [children]: Dirichlet's shares, Gumbel's scores."""
+
+    dirichlet: Floats | None = None
+    gumbel: Floats | None = None
+
+
+def root_noise(count: int, settings: SearchSettings, draw: np.random.Generator | None) -> RootNoise:
+    """`draw` is None where nothing is left to chance, as when playing to win."""
+    if settings.gumbel:
+        return RootNoise(gumbel=draw.gumbel(size=count) if draw is not None else np.zeros(count))
+    if draw is None or settings.noise_share == 0:
+        return RootNoise()
+    return RootNoise(dirichlet=draw.dirichlet(np.full(count, settings.noise_alpha)))
+
+
+def noisy_priors(
+    priors: NDArray[np.float32], noise: RootNoise, settings: SearchSettings
+) -> tuple[NDArray[np.float32], Floats, NDArray[np.int64]]:
+    """The root's priors with their noise, the scores that Gumbel's choice starts from, and the children's new order.
+
+    The order is by prior, or by score, highest first; equal ones as they were.
+    """
+    mixed = priors
+    if noise.dirichlet is not None:
+        share = settings.noise_share
+        mixed = ((1 - share) * priors.astype(np.float64) + share * noise.dirichlet).astype(np.float32)
+    scores = np.log(np.maximum(mixed.astype(np.float64), 1e-30))
+    if noise.gumbel is not None:
+        scores = scores + noise.gumbel
+    order = np.argsort(-scores if noise.gumbel is not None else -mixed, kind="stable")
+    return mixed[order], scores[order], order
+
+
+def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Floats:
+    """Visit counts to the power of 1 / temperature, as shares; all to the most visited where it is 0."""
+    counts = visits.astype(np.float64)
+    if temperature == 0:
+        best = np.zeros(len(counts))
+        best[int(np.argmax(counts))] = 1.0
+        return best
+    if counts.sum() == 0:
+        return np.full(len(counts), 1 / len(counts))
+    powered = (counts / counts.max()) ** (1 / temperature)
+    shares: Floats = powered / powered.sum()
+    return shares
+
+
+def sample(shares: Floats, draw: np.random.Generator) -> int:
+    """A place drawn by its share."""
+    return min(int(np.searchsorted(np.cumsum(shares), draw.random(), side="right")), len(shares) - 1)

@@ -1,0 +1,37 @@
+"""The pointer's names: `pointer`, `pointer-G1`, `pointer-G1-blind`, each also with `=DIR`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from orienteer.agents.spec import Checkpoint, Entry, Family, Wanted
+from orienteer.query import GRAMMARS
+
+_WEIGHTS = Path(__file__).parent / "weights"
+
+
+def _pointer(wanted: Wanted) -> Entry:
+    from orienteer.agents.pointer.agent import PointerAgent
+    from orienteer.agents.pointer.model_files import load_folder
+
+    assert wanted.folder is not None
+    files = load_folder(wanted.folder)
+    if wanted.found["blind"]:
+        files = replace(files, decoding=replace(files.decoding, look=False))
+    grammar = GRAMMARS[wanted.found["grammar"] or files.layout.grammar]
+    settings = replace(wanted.settings, snippet=files.layout.snippet)
+    return Entry(wanted.name, PointerAgent(files, wanted.engine, grammar), settings)
+
+
+FAMILY = Family(
+    "pointer, pointer-G0…G4, pointer-blind",
+    "a trained model scores every refinement, looks at what each would find, and takes the most promising; "
+    "-blind takes the likeliest without a look",
+    "reader, checkpoint",
+    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?P<blind>-blind)?"),
+    _pointer,
+    ("pointer", *(f"pointer-{name}" for name in GRAMMARS)),
+    Checkpoint("orienteer train pointer", shipped=lambda found: _WEIGHTS),
+)

@@ -1,0 +1,1 @@
+"""Other search engines behind the `Engine` protocol: Lucene, tantivy, OpenSearch and Elasticsearch."""

@@ -1,0 +1,73 @@
+"""Text to index terms as the service's index has them: by our own analyser where it is the same, else by asking."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.embedded.analysis import analyze_terms
+
+Placed = tuple[tuple[int, str], ...]  # index terms and their places, the first at 0
+_REMEMBERED = 1 << 16
+
+
+class Analysis(Protocol):
+    def placed(self, field: str, texts: Sequence[str]) -> list[Placed]:
+        """The terms of each text in a field (`contents` or `title`), stop words gone."""
+        ...
+
+
+class OwnAnalysis:
+    """Lucene's StandardAnalyzer, which is ours too; stop words are left out even where the index keeps them."""
+
+    def placed(self, field: str, texts: Sequence[str]) -> list[Placed]:
+        return [_from_zero([(at, term) for at, term in enumerate(analyze_terms(text)) if term]) for text in texts]
+
+
+class ServiceAnalysis:
+    """The field's own analyser through `_analyze`; answers are remembered."""
+
+    def __init__(self, service: Service):
+        self._service = service
+        self._known: dict[tuple[str, str], Placed] = {}
+        self._lock = threading.Lock()
+
+    def placed(self, field: str, texts: Sequence[str]) -> list[Placed]:
+        with self._lock:
+            if len(self._known) > _REMEMBERED:
+                self._known = {}
+            known = self._known
+        new = [text for text in dict.fromkeys(texts) if (field, text) not in known]
+        batches = [new[at : at + 64] for at in range(0, len(new), 64)]
+        answers = self._service.at_once(lambda batch: self._asked(field, batch), batches)
+        for text, terms in zip(new, (terms for part in answers for terms in part), strict=True):
+            known[field, text] = terms
+        return [known[field, text] for text in texts]
+
+    def _asked(self, field: str, texts: Sequence[str]) -> list[Placed]:
+        """One request for many texts: the service counts offsets on from text to text, one unit between them."""
+        name = self._service.settings.names.of(field)
+        tokens = self._service.ask_list("POST", "/_analyze", {"field": name, "text": list(texts)}, "tokens")
+        found: list[list[tuple[int, str]]] = []
+        ends: list[int] = []
+        for text in texts:
+            ends.append((ends[-1] + 1 if ends else 0) + len(text.encode("utf-16-le", "replace")) // 2)
+            found.append([])
+        which = 0
+        for token in tokens:
+            while which < len(ends) - 1 and token["start_offset"] > ends[which]:
+                which += 1
+            _append(found[which], token)
+        return [_from_zero(terms) for terms in found]
+
+
+def _append(terms: list[tuple[int, str]], token: Any) -> None:
+    """Of several terms at one place (synonyms) the first is taken."""
+    if not terms or terms[-1][0] != token["position"]:
+        terms.append((token["position"], token["token"]))
+
+
+def _from_zero(terms: list[tuple[int, str]]) -> Placed:
+    return tuple((place - terms[0][0], term) for place, term in terms)

@@ -1,0 +1,207 @@
+"""Whether an index of a service is fit for Orienteer, and how near its scores are to the embedded engine's."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from orienteer.data.passage import Passage
+from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
+from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, STANDARD, FieldFacts
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, value_at
+from orienteer.engine.check import EngineContractError, check_engine
+from orienteer.engine.embedded import bm25
+from orienteer.engine.embedded.analysis import analyze
+from orienteer.engine.protocol import Engine
+from orienteer.errors import OrienteerError, UnknownPassageError
+from orienteer.query import G4, Query
+
+Level = Literal["good", "fair", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `fair`: agents work, but not exactly as on the embedded engine; `bad`: they do not."""
+
+    level: Level
+    what: str
+    advice: str = ""
+
+
+def examine(
+    service: Service, embedded: Engine | None = None, *, sample: int = 100, thorough: bool = False, seed: int = 0
+) -> Iterator[Finding]:
+    """Findings as they are made; the last ones take the longest. Ends early where nothing further can be said."""
+    try:
+        yield from _service(service)
+        engine = OpenSearchEngine(service)
+    except OrienteerError as error:
+        yield Finding("bad", str(error))
+        return
+    yield from _index(engine)
+    passages = _sample(service, sample)
+    if not passages:
+        yield Finding("bad", "the index holds no passage with a text", "load some: orienteer index PASSAGES --to URL")
+        return
+    yield _scores(service, engine, passages, random.Random(seed))
+    yield from _speed(engine, passages)
+    if embedded is not None:
+        yield _agreement(engine, embedded, passages, random.Random(seed))
+    if thorough:
+        yield _contract(engine, passages)
+
+
+def _service(service: Service) -> Iterator[Finding]:
+    about = service.about()
+    version = about.get("version", {}) if isinstance(about, dict) else {}
+    name = "OpenSearch" if version.get("distribution") == "opensearch" else "Elasticsearch"
+    yield Finding("good", f"{name} {version.get('number', 'of unknown version')} at {service.address.base}")
+    service.describe()  # a missing index is a clearer finding than its health
+    status = service.health().get("status")
+    advice = "some primary shards are missing: searches will fail" if status == "red" else ""
+    yield Finding("bad" if status == "red" else "good", f"index {service.address.index} is {status}", advice)
+
+
+def _index(engine: OpenSearchEngine) -> Iterator[Finding]:
+    facts = engine.facts
+    yield from _field("contents", facts.contents)
+    if facts.title is None:
+        yield Finding("fair", "no title field: refinements of titles find nothing", "name it: ORIENTEER_SEARCH_FIELDS")
+    else:
+        yield from _field("title", facts.title)
+    if facts.ordered:
+        yield Finding("good", "passages know their place: ties come in the order of indexing")
+    else:
+        yield Finding("fair", "passages do not know their place: ties come in the service's order")
+    if facts.meta and not facts.meta.get("complete"):
+        yield Finding("bad", "loading was broken off", "run the same `orienteer index … --to` again: it goes on")
+    measured = engine.measured["contents"]
+    if abs(measured.factor - LEGACY_FACTOR) < 1e-3:
+        yield Finding("good", f"scores have the older factor {LEGACY_FACTOR}; boosts are sent smaller by it")
+    yield Finding("good", f"{measured.passages:,} passages in {facts.shards} shard{'s' if facts.shards > 1 else ''}")
+
+
+def _field(name: str, field: FieldFacts) -> Iterator[Finding]:
+    advice = "load the passages anew with `orienteer index --to` for the embedded engine's results"
+    if field.analyzer == STANDARD:
+        yield Finding("good", f"{name} ({field.name}): StandardAnalyzer with English stop words")
+    elif field.analyzer == KEEPS_STOP_WORDS:
+        yield Finding("fair", f"{name} ({field.name}): StandardAnalyzer, but stop words are in the index", advice)
+    else:
+        what = f"{name} ({field.name}): the analyser {field.analyzer_name!r} makes other terms than agents have learned"
+        yield Finding("fair", what, advice)
+    if field.searched_otherwise:
+        yield Finding("fair", f"{name} ({field.name}): phrases are analysed unlike the text", "drop search_analyzer")
+    level: Level = "good" if field.fit else "fair"
+    yield Finding(level, f"{name} ({field.name}): {field.similarity}", "" if field.fit else advice)
+
+
+def _sample(service: Service, size: int) -> list[Passage]:
+    names = service.settings.names
+    body = {"size": size, "query": {"exists": {"field": names.contents}}, "_source": [names.title, names.text]}
+    found = []
+    for hit in service.search(body)["hits"]["hits"]:
+        title, text = (value_at(hit.get("_source"), name) for name in (names.title, names.text))
+        if isinstance(text, str) and text:
+            found.append(Passage(str(hit["_id"]), title if isinstance(title, str) else "", text))
+    return found
+
+
+def _scores(service: Service, engine: OpenSearchEngine, passages: Sequence[Passage], rng: random.Random) -> Finding:
+    """Score words of the passages with our BM25 from the service's own statistics, and compare with its scores."""
+    pairs = [(p, rng.choice(terms)) for p in passages if (terms := analyze(p.contents))]
+    name = service.settings.names.contents
+    legacy = abs(engine.measured["contents"].factor - LEGACY_FACTOR) < 1e-3
+    bodies = [
+        {
+            "size": 1, "explain": True, "_source": False,
+            "query": {"bool": {"filter": [{"ids": {"values": [p.id]}}], "must": [{"term": {name: {"value": term}}}]}},
+        }
+        for p, term in pairs
+    ]  # fmt: skip
+    same = 0
+    why = ""
+    for (passage, term), answer in zip(pairs, service.search_many(bodies), strict=True):
+        fault = _difference(passage, term, answer["hits"]["hits"], LEGACY_FACTOR if legacy else 1.0)
+        same += not fault
+        why = why or fault
+    what = f"{same} of {len(pairs)} scores of a word in a passage are those of the embedded engine"
+    return Finding("good" if same == len(pairs) else "fair", what, why and f"the first that is not: {why}")
+
+
+def _difference(passage: Passage, term: str, hits: Sequence[Any], factor: float) -> str:
+    """How a word's score in a passage differs from ours; nothing where it does not."""
+    where = f"{term!r} in {passage.id!r}: "
+    if not hits:
+        return where + "not found there; is the title part of the contents, and the analyser the standard one?"
+    numbers = explained_numbers(hits[0].get("_explanation"))
+    if not {"n", "N", "avgdl"} <= set(numbers):
+        return where + "the service explains its score in words that Orienteer does not know"
+    terms = analyze(passage.contents)
+    weight = np.float32(factor) * bm25.idf(int(numbers["N"]), int(numbers["n"]))
+    length = bm25.LENGTHS[bm25.encode_length(len(terms))]
+    inverse = np.float32(1) / (bm25.K1 * ((np.float32(1) - bm25.B) + bm25.B * length / np.float32(numbers["avgdl"])))
+    ours = bm25.term_score(weight, Counter(terms)[term], inverse)
+    theirs = np.float32(hits[0]["_score"])
+    if abs(float(ours) - float(theirs)) <= 1e-6 * float(ours):
+        return ""
+    return (
+        f"{where}{theirs} there, {ours} here; frequency {numbers.get('freq', 0):g} there, {Counter(terms)[term]} here; "
+        f"length {numbers.get('dl', 0):g} there, {length:g} here"
+    )
+
+
+def _speed(engine: OpenSearchEngine, passages: Sequence[Passage]) -> Iterator[Finding]:
+    questions = [Query(" ".join(analyze(passage.text)[:6])) for passage in passages[:20]]
+    times = []
+    for query in questions:
+        started = time.perf_counter()
+        engine.search(query, 5)
+        times.append(time.perf_counter() - started)
+    terms = list(dict.fromkeys(analyze(passages[0].contents)))[:40]
+    refinements = [each for term in terms for each in G4.refinements("contents", term)]
+    started = time.perf_counter()
+    engine.refine(questions[0], refinements, 5)
+    each = (time.perf_counter() - started) / max(1, len(refinements))
+    yield Finding("good", f"a search takes {median(times) * 1e3:.1f} ms, a refinement among many {each * 1e3:.2f} ms")
+
+
+def _agreement(engine: Engine, embedded: Engine, passages: Sequence[Passage], rng: random.Random) -> Finding:
+    """The same queries, with operators, to both engines."""
+    queries = [_query(passage, rng) for passage in passages]
+    same, first = 0, ""
+    for query, theirs, ours in zip(
+        queries, engine.search_many(queries, 5), embedded.search_many(queries, 5), strict=True
+    ):
+        equal = [hit.id for hit in theirs] == [hit.id for hit in ours] and np.allclose(
+            [hit.score for hit in theirs], [hit.score for hit in ours], rtol=1e-5
+        )
+        same += equal
+        if not equal and not first:
+            first = f"the first that is not: {query} gives {list(theirs)[:2]} there, {list(ours)[:2]} here"
+    what = f"{same} of {len(queries)} queries have the embedded index's passages, order and scores"
+    return Finding("good" if same == len(queries) else "fair", what, first)
+
+
+def _query(passage: Passage, rng: random.Random) -> Query:
+    terms = list(dict.fromkeys(analyze(passage.contents)))
+    query = Query(" ".join(rng.sample(terms, min(4, len(terms)))))
+    for _ in range(rng.randint(0, 3)):
+        query = query.refine(rng.choice(list(G4.refinements(rng.choice(("contents", "title")), rng.choice(terms)))))
+    return query
+
+
+def _contract(engine: OpenSearchEngine, passages: Sequence[Passage]) -> Finding:
+    try:
+        check_engine(engine, passages[:40])
+    except (EngineContractError, UnknownPassageError) as error:
+        return Finding("fair", "the Engine contract is not kept to the letter", str(error))
+    return Finding("good", "the Engine contract is kept")

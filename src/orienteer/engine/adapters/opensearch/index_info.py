@@ -1,0 +1,115 @@
+"""What an index is, read from its mapping and settings: fields, analysers, similarity, shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orienteer.engine.adapters.opensearch.errors import ServiceIndexError
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.embedded.analysis import MAX_TOKEN_UNITS, STOP_WORDS
+
+META = "orienteer"  # our corner of the mapping's `_meta`
+STANDARD, KEEPS_STOP_WORDS, OTHER = "standard", "standard without stop words", "another"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFacts:
+    """A searched field; `analyzer` is one of the three kinds above, by what it does and not by its name."""
+
+    name: str
+    analyzer: str
+    analyzer_name: str
+    similarity: str  # as written: BM25 k1=1.2 b=0.75
+    fit: bool  # whether that is Lucene's BM25 with k1 1.2 and b 0.75
+    searched_otherwise: bool  # a search analyser that differs from the index's
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    uuid: str
+    shards: int
+    contents: FieldFacts
+    title: FieldFacts | None
+    ordered: bool  # passages know their place in the collection
+    meta: Mapping[str, Any]  # what `orienteer index --to` wrote there
+
+
+def read_facts(service: Service) -> IndexFacts:
+    """Raises `ServiceIndexError` for an index that cannot be searched."""
+    answer, address, names = service.describe(), service.address, service.settings.names
+    if len(answer) > 1:
+        raise ServiceIndexError(f"{address.index!r} stands for several indexes: {', '.join(sorted(answer))}; name one")
+    [whole] = answer.values()
+    mapping, settings = whole.get("mappings", {}), whole["settings"]["index"]
+    shards, uuid = int(settings.get("number_of_shards", 1)), str(settings.get("uuid", ""))
+    contents = _field(mapping, settings, names.contents)
+    if contents is None:
+        texts = sorted(name for name, each in mapping.get("properties", {}).items() if each.get("type") == "text")
+        raise ServiceIndexError(
+            f"{address} has no text field {names.contents!r} to search; it has {', '.join(texts) or 'none'}; "
+            "name the fields, for instance ORIENTEER_SEARCH_FIELDS=contents=body,title=headline"
+        )
+    return IndexFacts(
+        uuid, shards, contents, _field(mapping, settings, names.title),
+        _at(mapping, names.order).get("type") in ("long", "integer"), mapping.get("_meta", {}).get(META, {}),
+    )  # fmt: skip
+
+
+def _at(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A field's part of the mapping; `a.b` is b inside the object a, or a second reading of the field a."""
+    here: Mapping[str, Any] = mapping
+    for part in name.split("."):
+        here = {**here.get("fields", {}), **here.get("properties", {})}.get(part, {})
+    return here
+
+
+def _field(mapping: Mapping[str, Any], settings: Mapping[str, Any], name: str) -> FieldFacts | None:
+    here = _at(mapping, name)
+    if here.get("type") not in ("text", "match_only_text"):
+        return None
+    analyzers = settings.get("analysis", {})
+    default = "default" if "default" in analyzers.get("analyzer", {}) else "standard"
+    analyzer = here.get("analyzer", default)
+    searched = here.get("search_analyzer", analyzer)
+    similarity, fit = _similarity(settings, here.get("similarity"))
+    return FieldFacts(
+        name, _kind(analyzers, analyzer), analyzer, similarity, fit and here.get("type") == "text", searched != analyzer
+    )
+
+
+def _kind(analysis: Mapping[str, Any], name: str) -> str:
+    """What an analyser does to text, as far as Orienteer has to know."""
+    made = analysis.get("analyzer", {}).get(name)
+    if made is None:
+        return KEEPS_STOP_WORDS if name == "standard" else OTHER
+    if made.get("type") == "standard":
+        if int(made.get("max_token_length", MAX_TOKEN_UNITS)) != MAX_TOKEN_UNITS:
+            return OTHER
+        return _by_stop_words(made.get("stopwords", "_none_"))
+    if made.get("type", "custom") == "custom" and made.get("tokenizer") == "standard" and not made.get("char_filter"):
+        filters = made.get("filter", [])
+        filters = [filters] if isinstance(filters, str) else list(filters)
+        if filters == ["lowercase"]:
+            return KEEPS_STOP_WORDS
+        own = analysis.get("filter", {}).get(filters[-1], {"type": filters[-1]}) if filters else {}
+        if len(filters) == 2 and filters[0] == "lowercase" and own.get("type") == "stop":
+            return _by_stop_words(own.get("stopwords", "_english_"))
+    return OTHER
+
+
+def _by_stop_words(words: Any) -> str:
+    given = {words} if isinstance(words, str) else set(words)
+    if given in ({"_english_"}, set(STOP_WORDS)):
+        return STANDARD
+    return KEEPS_STOP_WORDS if given in ({"_none_"}, set()) else OTHER
+
+
+def _similarity(settings: Mapping[str, Any], name: str | None) -> tuple[str, bool]:
+    known = settings.get("similarity", {})
+    made = known.get(name or "default", {"type": name or "BM25"})
+    if made.get("type") not in ("BM25", "LegacyBM25"):
+        return str(made.get("type")), False
+    k1, b = float(made.get("k1", 1.2)), float(made.get("b", 0.75))
+    return f"{made['type']} k1={k1:g} b={b:g}", (k1, b) == (1.2, 0.75)

@@ -1,0 +1,120 @@
+"""A query in the service's own language: a `bool` of `must`, `should` and `must_not`.
+
+Clauses are joined before they are sent, as Lucene joins them: the same text twice is one clause with the boosts added,
+and a clause of stop words is none. A single term is a `term`, several are a `match_phrase`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from orienteer.engine.adapters.opensearch.analysis import Analysis, Placed
+from orienteer.engine.adapters.opensearch.settings import FieldNames
+from orienteer.errors import TooManyClausesError
+from orienteer.query import Query, Refinement
+from orienteer.query.refinement import MAX_CLAUSES
+
+OCCUR = {"or": "should", "^": "should", "+": "must", "-": "must_not"}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a clause looks for: terms at places, in a field."""
+
+    field: str
+    terms: Placed
+
+
+Group: TypeAlias = dict[Text, tuple[str, float]]  # each text with the words it was written in, and its boost
+
+
+class Renderer:
+    """Renders queries for one index.
+
+    `factors`: by what each field's similarity multiplies a boost. Lucene's BM25 was once (k1 + 1) times what it is
+    now, and Elasticsearch and OpenSearch 2 kept that; boosts are sent smaller by it, and scores come out as Lucene's.
+    """
+
+    def __init__(self, names: FieldNames, analysis: Analysis, factors: Mapping[str, float]):
+        self._names, self._analysis = names, analysis
+        self._factors = factors
+
+    def render(self, query: Query) -> dict[str, Any] | None:
+        """None for a query that can match nothing: one without any clause that finds a passage."""
+        return self._rendered(*self._clauses(query))
+
+    def render_each(self, query: Query, refinements: Sequence[Refinement]) -> list[dict[str, Any] | None]:
+        """`render(query.refine(r))` for each r; the query's own part is worked out once."""
+        base, count = self._clauses(query)
+        extras = self._texts(refinements)
+        rendered = []
+        for refinement, terms in zip(refinements, extras, strict=True):
+            groups = {occur: dict(group) for occur, group in base.items()}
+            _add_refinement(groups, refinement, terms)
+            rendered.append(self._rendered(groups, count + bool(terms)))
+        return rendered
+
+    def _clauses(self, query: Query) -> tuple[dict[str, Group], int]:
+        """The query's clauses by kind, and how many there were before equal ones were joined."""
+        groups: dict[str, Group] = {"must": {}, "should": {}, "must_not": {}}
+        [question] = self._analysis.placed("contents", [query.question])
+        for _, term in question:
+            _add(groups["should"], Text("contents", ((0, term),)), term, 1.0)
+        extras = self._texts(query.refinements)
+        for refinement, terms in zip(query.refinements, extras, strict=True):
+            _add_refinement(groups, refinement, terms)
+        return groups, len(question) + sum(map(bool, extras))
+
+    def _texts(self, refinements: Sequence[Refinement]) -> list[Placed]:
+        found: dict[tuple[str, str], Placed] = {}
+        for field in ("contents", "title"):
+            texts = list(dict.fromkeys(r.term for r in refinements if r.field == field))
+            if texts:
+                placed = self._analysis.placed(field, texts)
+                found.update(((field, text), terms) for text, terms in zip(texts, placed, strict=True))
+        return [found[refinement.field, refinement.term] for refinement in refinements]
+
+    def _rendered(self, groups: Mapping[str, Group], count: int) -> dict[str, Any] | None:
+        if count > MAX_CLAUSES:
+            raise TooManyClausesError(
+                f"the query has {count} clauses, at most {MAX_CLAUSES} are allowed; shorten the question"
+            )
+        if not groups["must"] and not groups["should"]:
+            return None  # the service would add every passage to a query of exclusions only
+        clauses = {
+            occur: [self._clause(text, words, boost) for text, (words, boost) in group.items()]
+            for occur, group in groups.items()
+            if group
+        }
+        return {"bool": clauses}
+
+    def _clause(self, text: Text, words: str, boost: float) -> dict[str, Any]:
+        name = self._names.of(text.field)
+        sent = boost_to_send(np.float32(boost), self._factors.get(text.field, 1.0))
+        if len(text.terms) == 1:
+            return {"term": {name: {"value": text.terms[0][1], "boost": sent}}}
+        return {"match_phrase": {name: {"query": words, "boost": sent}}}
+
+
+def _add_refinement(groups: dict[str, Group], refinement: Refinement, terms: Placed) -> None:
+    if terms:
+        _add(groups[OCCUR[refinement.op]], Text(refinement.field, terms), refinement.term, refinement.weight)
+
+
+def _add(group: Group, text: Text, words: str, boost: float) -> None:
+    first, sum_so_far = group.get(text, (words, 0.0))
+    group[text] = first, sum_so_far + float(np.float32(boost))
+
+
+def boost_to_send(boost: np.float32, factor: float) -> float:
+    """The float32 that the service's factor turns into `boost`, exactly where one exists, else as near as can be."""
+    if factor == 1.0:
+        return float(boost)
+    times = np.float32(factor)
+    near = boost / times
+    around = [near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))]
+    return float(min(around, key=lambda sent: abs(float(sent * times) - float(boost))))

@@ -1,0 +1,221 @@
+"""A search service as the engine uses it: requests that are carried out whole, or end in one clear error."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from orienteer.engine.adapters.opensearch.clients import JSON, LINES, Client, Failure, open_client, scrub
+from orienteer.engine.adapters.opensearch.errors import (
+    NoServiceIndexError,
+    ServiceAnswerError,
+    ServiceError,
+    ServiceRefusedError,
+    ServiceUnavailableError,
+)
+from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
+from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, Settings
+
+T = TypeVar("T")
+S = TypeVar("S")
+Body = Mapping[str, Any]
+
+# Statistics of the whole index, not of each shard; the same copy of a shard each time, or ties would change places;
+# and no results of some shards only.
+SEARCH = {
+    "search_type": "dfs_query_then_fetch", "preference": "orienteer", "allow_partial_search_results": False,
+}  # fmt: skip
+
+
+class Service:
+    """One service and index. Safe to share between threads."""
+
+    def __init__(
+        self, address: Address, settings: Settings, client: Client | None = None, patience: Patience | None = None
+    ):
+        self.address, self.settings = address, settings
+        self._client = client if client is not None else open_client(address, settings)
+        self._patience = patience or Patience(settings.attempts, Breaker())
+        self._secrets = settings.secrets()
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._client.close()
+
+    def ask(self, method: str, path: str, body: Body | None = None, **params: str) -> Any:
+        """The JSON that the service gives for a path below the index's own; "" is the index itself."""
+        written = None if body is None else json.dumps(body)
+        return self._carry_out(lambda: self._client.send(method, self.address.path + path, params, written, JSON))
+
+    def ask_list(
+        self, method: str, path: str, body: Body, key: str, length: int | None = None, **params: str
+    ) -> list[Any]:
+        """A list in the answer, of a known length where there is one; an answer without it is no answer."""
+        written = json.dumps(body)
+
+        def request() -> list[Any]:
+            answer = self._client.send(method, self.address.path + path, params, written, JSON)
+            found = answer.get(key) if isinstance(answer, dict) else None
+            if not isinstance(found, list) or (length is not None and len(found) != length):
+                raise Failure(f"an answer to {path[1:]} without the expected {key}", again=True)
+            return found
+
+        return self._carry_out(request)
+
+    def describe(self) -> dict[str, Any]:
+        """Mappings and settings of the index by its name, or of each of them where the name stands for several."""
+
+        def request() -> dict[str, Any]:
+            answer = self._client.send("GET", self.address.path, {}, None, JSON)
+            whole = (
+                isinstance(answer, dict)
+                and answer
+                and all(
+                    isinstance(each, dict) and isinstance(each.get("settings", {}).get("index"), dict)
+                    for each in answer.values()
+                )
+            )
+            if not whole:
+                raise Failure("an answer without the settings of an index", again=True)
+            return dict(answer)
+
+        return self._carry_out(request)
+
+    def about(self) -> Any:
+        """What the service says of itself."""
+        return self._carry_out(lambda: self._client.send("GET", "/", {}, None, JSON))
+
+    def health(self) -> Any:
+        return self._carry_out(lambda: self._client.send("GET", f"/_cluster/health{self.address.path}", {}, None, JSON))
+
+    def search(self, body: Body) -> dict[str, Any]:
+        return self.search_many([body])[0]
+
+    def search_many(self, bodies: Sequence[Body]) -> list[dict[str, Any]]:
+        """The answers to many searches: in batches, some batches at once. Equal bodies are asked once."""
+        written = [json.dumps(body) for body in bodies]
+        wanted = list(dict.fromkeys(written))
+        size = self.settings.batch
+        batches = [wanted[at : at + size] for at in range(0, len(wanted), size)]
+        found = [answer for part in self.at_once(self._search_batch, batches) for answer in part]
+        known = dict(zip(wanted, found, strict=True))
+        return [known[text] for text in written]
+
+    def create(self, documents: Sequence[tuple[str, Body]]) -> list[bool]:
+        """Store documents by id. False where the service already holds that id, whatever is in it."""
+        stored: dict[int, bool] = {}
+        lines = [
+            json.dumps({"create": {"_id": name}}) + "\n" + json.dumps(body, ensure_ascii=False) + "\n"
+            for name, body in documents
+        ]
+
+        def request() -> None:
+            missing = [at for at in range(len(lines)) if at not in stored]
+            body = "".join(lines[at] for at in missing)
+            answer = self._client.send("POST", f"{self.address.path}/_bulk", {}, body, LINES)
+            items = answer.get("items") if isinstance(answer, dict) else None
+            if not isinstance(items, list) or len(items) != len(missing):
+                raise Failure("an answer to _bulk without an item for each document", again=True)
+            failures = []
+            for at, item in zip(missing, items, strict=True):
+                result = item.get("create", {}) if isinstance(item, dict) else {}
+                if result.get("status") in (200, 201, 409):
+                    stored[at] = result["status"] != 409
+                else:
+                    failures.append(_failure(result, f"document {documents[at][0]!r}: "))
+            for failure in sorted(failures, key=lambda each: each.again):
+                raise failure
+
+        self._carry_out(request)
+        return [stored[at] for at in range(len(lines))]
+
+    def at_once(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+        """work(item) for each, at most `concurrency` under way; results in the items' order."""
+        if len(items) < 2 or self.settings.concurrency == 1:
+            return [work(item) for item in items]
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.settings.concurrency, "search-service")
+        return list(self._pool.map(work, items))
+
+    def _search_batch(self, bodies: Sequence[str]) -> list[dict[str, Any]]:
+        header = json.dumps(SEARCH)
+        answers: dict[int, dict[str, Any]] = {}
+
+        def request() -> None:
+            """Ask for what is still missing; a batch of which some is answered is asked for the rest only."""
+            missing = [at for at in range(len(bodies)) if at not in answers]
+            lines = "".join(f"{header}\n{bodies[at]}\n" for at in missing)
+            answer = self._client.send("POST", f"{self.address.path}/_msearch", {}, lines, LINES)
+            parts = answer.get("responses") if isinstance(answer, dict) else None
+            if not isinstance(parts, list) or len(parts) != len(missing):
+                raise Failure("an answer to _msearch without a response for each search", again=True)
+            failures = []
+            for at, part in zip(missing, parts, strict=True):
+                if (failure := _incomplete(part)) is None:
+                    answers[at] = part
+                else:
+                    failures.append(failure)
+            for failure in sorted(failures, key=lambda each: each.again):
+                raise failure
+
+        self._carry_out(request)
+        return [answers[at] for at in range(len(bodies))]
+
+    def _carry_out(self, request: Callable[[], T]) -> T:
+        try:
+            return self._patience.carry_out(request)
+        except Failure as failure:
+            raise self._error(failure) from None
+
+    def _error(self, failure: Failure) -> ServiceError:
+        address, settings = self.address, self.settings
+        reason = scrub(failure.reason, self._secrets)
+        status = f" ({failure.status})" if failure.status else ""
+        if failure.status in (401, 403):
+            sent = "an API key" if settings.api_key else f"the user {settings.user!r}" if settings.user else "none"
+            return ServiceRefusedError(
+                f"{address.base} refuses{status}: {reason}; credentials sent: {sent}; "
+                f"set {PREFIX}API_KEY, or {PREFIX}USER and {PREFIX}PASSWORD, to some that may use {address.index!r}"
+            )
+        if failure.status == 404:
+            return NoServiceIndexError(
+                f"no index {address.index!r} at {address.base}; "
+                f"name another, or make it with `orienteer index PASSAGES --to {address}`"
+            )
+        if failure.again:
+            return ServiceUnavailableError(
+                f"no whole answer from {address} in {settings.attempts} attempts; the last gave: {reason}{status}; "
+                f"see that the service is well, or give it more time with {PREFIX}TIMEOUT "
+                f"(now {settings.timeout:g} s) and {PREFIX}ATTEMPTS"
+            )
+        return ServiceAnswerError(f"{address} refuses a request{status}: {reason}")
+
+
+def _incomplete(part: Any) -> Failure | None:
+    """Why a search's answer is not to be used; None for a whole one."""
+    if not isinstance(part, dict):
+        return Failure("a response that is no JSON object", again=True)
+    if "error" in part:
+        return _failure(part)
+    shards, hits = part.get("_shards"), part.get("hits")
+    if not isinstance(hits, dict) or not isinstance(hits.get("hits"), list) or not isinstance(shards, dict):
+        return Failure("a response without hits", again=True)
+    if part.get("timed_out"):
+        return Failure("a search that ran out of time on the service", again=True)
+    if shards.get("failed"):
+        return Failure(f"{shards['failed']} of {shards.get('total', '?')} shards failed", again=True)
+    return None
+
+
+def _failure(part: dict[str, Any], what: str = "") -> Failure:
+    """A search or document that the service refused, within a request that it accepted."""
+    error, status = part.get("error"), part.get("status")
+    reason = error.get("reason") or error.get("type") if isinstance(error, dict) else error
+    return Failure(f"{what}{reason}", status=status if isinstance(status, int) else 500)

@@ -1,0 +1,116 @@
+"""What BM25 knows of the collection: in how many passages a term stands, and how many have a field at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orienteer.engine.adapters.opensearch.analysis import Analysis
+from orienteer.engine.adapters.opensearch.service import Service
+
+_REMEMBERED = 1 << 20  # frequencies kept
+_TOGETHER = 512  # frequencies asked for at once, where one is missing
+LEGACY_FACTOR = 2.2  # k1 + 1, by which scores of Elasticsearch and OpenSearch 2 are higher
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A field as its own scorer sees it, read off an explanation; `passages` is what idf is computed with."""
+
+    passages: int
+    factor: float = 1.0
+    k1: float | None = None
+    b: float | None = None
+    average_length: float | None = None
+
+
+class Statistics:
+    """Asked for once and remembered. An index that changes under the engine wants a new engine."""
+
+    def __init__(self, service: Service):
+        self._service = service
+        self._known: dict[tuple[str, str], int] = {}
+        self._expected: dict[str, None] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, terms: Iterable[str]) -> None:
+        """Terms of a text just analysed: when one of them is asked for, the others will be."""
+        with self._lock:
+            self._expected.update(dict.fromkeys(terms))
+            while len(self._expected) > 4 * _TOGETHER:
+                del self._expected[next(iter(self._expected))]
+
+    def frequency(self, field: str, term: str) -> int:
+        """In how many passages' field the term stands."""
+        with self._lock:
+            if (found := self._known.get((field, term))) is not None:
+                return found
+            if len(self._known) > _REMEMBERED:
+                self._known = {}
+            others = [other for other in self._expected if (field, other) not in self._known and other != term]
+        wanted = [term, *others[-_TOGETHER:]]
+        name = self._service.settings.names.of(field)
+        answers = self._service.search_many([_counting(_term(name, each)) for each in wanted])
+        counts = [int(answer["hits"]["total"]["value"]) for answer in answers]
+        with self._lock:
+            self._known.update(((field, each), count) for each, count in zip(wanted, counts, strict=True))
+        return counts[0]
+
+    def measure(self, field: str, analysis: Analysis) -> Measured:
+        """Learn about a field from the explanation of one score; by counting where there is none to be read."""
+        names = self._service.settings.names
+        name, exists = names.of(field), {"exists": {"field": names.of(field)}}
+        sample = self._service.search({"size": 8, "query": exists, "_source": [names.title, names.text]})
+        for hit in sample["hits"]["hits"]:
+            source = hit.get("_source", {})
+            text = str(value_at(source, names.title if field == "title" else names.text) or "")
+            [terms] = analysis.placed(field, [text[:2000]])
+            if not terms:
+                continue
+            body = {"size": 1, "query": _term(name, terms[0][1]), "explain": True, "_source": False}
+            for found in self._service.search(body)["hits"]["hits"]:
+                if (measured := read_explanation(found.get("_explanation"))) is not None:
+                    return measured
+        counted = self._service.search(_counting(exists))
+        return Measured(int(counted["hits"]["total"]["value"]))
+
+
+def read_explanation(tree: Any) -> Measured | None:
+    """The numbers of Lucene's explanation of one term's score; None where it is worded in another way."""
+    found = explained_numbers(tree)
+    if "N" not in found:
+        return None
+    return Measured(int(found["N"]), found.get("boost", 1.0), found.get("k1"), found.get("b"), found.get("avgdl"))
+
+
+def explained_numbers(tree: Any) -> dict[str, float]:
+    """The numbers that an explanation names, by Lucene's names for them: n, N, k1, b, freq, dl, avgdl, boost."""
+    found: dict[str, float] = {}
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            name = str(node.get("description", "")).split(",")[0]
+            if name in ("N", "n", "boost", "k1", "b", "avgdl", "dl", "freq"):
+                found.setdefault(name, float(node["value"]))
+            waiting += node.get("details", ())
+    return found
+
+
+def value_at(source: Any, name: str) -> Any:
+    """A field of a stored document; `a.b` is b inside a, unless a field is written `a.b`."""
+    if isinstance(source, Mapping) and name in source:
+        return source[name]
+    for part in name.split("."):
+        source = source.get(part) if isinstance(source, Mapping) else None
+    return source
+
+
+def _term(name: str, term: str) -> dict[str, Any]:
+    return {"term": {name: {"value": term}}}
+
+
+def _counting(query: dict[str, Any]) -> dict[str, Any]:
+    return {"size": 0, "track_total_hits": True, "query": query}

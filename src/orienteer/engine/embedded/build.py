@@ -1,0 +1,384 @@
+"""Passages to an index: tokenise in threads, number the terms, invert, commit.
+
+What is written grows with the corpus, what is kept in memory does not: the text, the stream of term numbers and
+the postings go to disk as they are made; the postings are inverted one range of terms at a time, within
+`memory` bytes. Only the vocabulary and 30 bytes a passage stay.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.data.passage import Passage
+from orienteer.engine.embedded import bm25
+from orienteer.engine.embedded.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WORDS, TRANSITIONS
+from orienteer.engine.embedded.index import FIELD_COUNT, Index, saturations
+from orienteer.engine.embedded.kernels import invert, tokenize
+from orienteer.engine.embedded.kernels.search import WINDOW
+from orienteer.engine.embedded.store import Manifest, Writer, read_manifest, writing
+from orienteer.errors import DataError, DuplicateIdError, UnknownPassageError
+
+BATCH_BYTES = 4 << 20
+MEMORY = 512 << 20
+MAX_FREQUENCY = 1 << 20
+MANY = 1 << 12  # a term this often in one passage is rare enough to be looked up by bisection
+
+SETTINGS = {
+    "analyzer": "lucene-standard-12.1", "stop_words": "lucene-english-33",
+    "k1": 1.2, "b": 0.75, "fields": ["contents", "title"],
+}  # fmt: skip
+
+Progress = Callable[[int], None]
+
+
+def build_index(
+    passages: Iterable[Passage],
+    out: Path | str,
+    *,
+    threads: int = 2,
+    memory: int = MEMORY,
+    progress: Progress = lambda done: None,
+) -> Manifest:
+    """Index `passages` at `out`, in the place of whatever index was there."""
+    with writing(Path(out)) as writer:
+        return _Builder(writer, threads, memory, progress).run(passages)
+
+
+def update_index(
+    path: Path | str,
+    *,
+    add: Iterable[Passage] = (),
+    delete: Collection[str] = (),
+    threads: int = 2,
+    memory: int = MEMORY,
+    progress: Progress = lambda done: None,
+) -> Manifest:
+    """A new generation without the passages `delete` and with the passages `add` after the others.
+
+    Its files equal, byte for byte, those of a fresh build of the same passages in the same order.
+    """
+    read_manifest(Path(path))  # before a folder is made for an index that is not there
+    with writing(Path(path)) as writer:
+        old = Index.open(Path(path))
+        keep = np.ones(old.size, np.bool_)
+        for passage_id in delete:
+            if (number := old.number(passage_id)) is None:
+                raise UnknownPassageError(f"cannot delete {passage_id!r}: the index does not hold it")
+            keep[number] = False
+        builder = _Builder(writer, threads, memory, progress)
+        builder.take_over(old, keep)
+        return builder.run(add)
+
+
+class _Lexicon:
+    """Every term seen so far, numbered in order of appearance."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.slots = np.zeros(1 << 20, np.int32)
+        self.hashes = np.empty(1 << 19, np.uint64)
+        self.ends = np.zeros((1 << 19) + 1, np.int64)
+        self.letters = np.empty(1 << 23, np.uint8)
+
+    def add(self, hashes: Any, ends: Any, letters: Any, first: int) -> NDArray[np.int32]:
+        self._make_room(hashes.size, int(ends[-1]))
+        numbers, self.count = tokenize.merge_terms(
+            self.slots, self.hashes, self.ends, self.letters, self.count, hashes, ends, letters, first
+        )
+        return numbers  # type: ignore[no-any-return]
+
+    def _make_room(self, terms: int, letters: int) -> None:
+        if self.count + terms > self.hashes.size:
+            size = max(self.hashes.size * 2, self.count + terms)
+            self.hashes = _grown(self.hashes, size)
+            self.ends = _grown(self.ends, size + 1)
+        if self.hashes.size * 2 > self.slots.size:
+            self.slots = np.zeros(1 << int(self.hashes.size * 2 - 1).bit_length(), np.int32)
+            tokenize.rehash(self.slots, self.hashes, self.count)
+        if (need := int(self.ends[self.count]) + letters + 16) > self.letters.size:
+            self.letters = _grown(self.letters, max(self.letters.size * 2, need))
+
+    def terms(self) -> list[bytes]:
+        letters = self.letters[: self.ends[self.count]].tobytes()
+        ends = self.ends[: self.count + 1].tolist()
+        return [letters[start:end] for start, end in pairwise(ends)]
+
+
+class _Builder:
+    def __init__(self, writer: Writer, threads: int, memory: int, progress: Progress):
+        self.writer, self.threads, self.memory, self.progress = writer, threads, memory, progress
+        self.lexicon = _Lexicon()
+        self.done = 0
+        self.stream = writer.array("stream", np.int32)
+        self.text = writer.array("text", np.uint8)
+        self.ids: list[bytes] = []
+        self.stream_ends: list[NDArray[np.int64]] = []
+        self.title_positions: list[NDArray[np.int32]] = []
+        self.text_ends: list[NDArray[np.int64]] = []  # [passages, 2]: end of title, end of text
+
+    def run(self, passages: Iterable[Passage]) -> Manifest:
+        with self.stream, self.text:
+            for batch, made in _in_order(_batches(passages), _tokenize, self.threads):
+                self._take(batch, made)
+        ends = _joined(self.stream_ends, np.int64)
+        titles = _joined(self.title_positions, np.int32)
+        self._write_passages()
+        return self._invert(ends, titles)
+
+    def _take(self, batch: _Batch, made: tuple[Any, ...]) -> None:
+        stream, ends, titles, hashes, term_ends, letters = made
+        stops = len(STOP_WORDS)
+        numbers = self.lexicon.add(hashes, term_ends, letters, stops)
+        stream = stream[ends[0] :]
+        tokenize.renumber(stream, numbers)
+        self.stream_ends.append(ends[1:] - ends[0] + self.stream.length)
+        self.title_positions.append(titles[1:])
+        self.text_ends.append(batch.bounds[1:, 1:] - batch.bounds[0, 2] + self.text.length)
+        self.stream.append(stream)
+        self.text.append_bytes(batch.text[batch.bounds[0, 2] :])
+        self.ids += batch.ids
+        self.done += len(batch.ids)
+        self.progress(self.done)
+
+    def take_over(self, old: Index, keep: NDArray[np.bool_]) -> None:
+        """Start with the kept passages of an older generation, already tokenised."""
+        lexicon = self.lexicon
+        terms = old.array("terms")
+        ends = old.array("term_ends")
+        hashes = tokenize.hash_terms(ends, terms)
+        lexicon.add(hashes, np.array(ends), np.array(terms), 0)
+        stream, stream_ends = old.array("stream"), old.array("stream_ends")
+        text, text_ends = old.array("text"), old.array("text_ends").reshape(-1, 2)
+        step = 1 << 16
+        for low in range(0, old.size, step):
+            chosen = np.flatnonzero(keep[low : low + step]) + low
+            if chosen.size == 0:
+                continue
+            begin = np.where(chosen > 0, stream_ends[chosen - 1], 0)
+            lengths = stream_ends[chosen] - begin
+            self.stream_ends.append(np.cumsum(lengths) + self.stream.length)
+            self.stream.append(stream[_ranges(begin, lengths)])
+            self.title_positions.append(np.array(old.array("title_positions")[chosen]))
+            begin = np.where(chosen > 0, text_ends[chosen - 1, 1], 0)
+            sizes = text_ends[chosen] - begin[:, None]
+            starts = np.cumsum(sizes[:, 1]) - sizes[:, 1] + self.text.length
+            self.text_ends.append(starts[:, None] + sizes)
+            self.text.append(text[_ranges(begin, sizes[:, 1])])
+            self.ids += [old.id(int(number)).encode() for number in chosen]
+        self.done = len(self.ids)
+        self.progress(self.done)
+
+    def _write_passages(self) -> None:
+        ends = np.cumsum([0, *map(len, self.ids)], dtype=np.int64)
+        letters = np.frombuffer(b"".join(self.ids), np.uint8)
+        hashes = np.fromiter(map(zlib.crc32, self.ids), np.uint32, len(self.ids))
+        slots = np.zeros(1 << max(4, int(2 * len(self.ids)).bit_length()), np.int32)
+        first, second = invert.fill_id_slots(slots, hashes, ends, letters)
+        if first >= 0:
+            twice = self.ids[first].decode()
+            raise DuplicateIdError(
+                f"two passages have the id {twice!r} (number {first + 1} and number {second + 1}); ids must be unique",
+                twice,
+            )
+        self.writer.write("ids", letters)
+        self.writer.write("id_ends", ends)
+        self.writer.write("id_slots", slots)
+        self.writer.write("text_ends", _joined(self.text_ends, np.int64).reshape(-1))
+
+    def _invert(self, ends: NDArray[np.int64], titles: NDArray[np.int32]) -> Manifest:
+        writer, size = self.writer, ends.size
+        stream = np.load(writer.folder / "stream.npy", mmap_mode="r+")
+        count = self.lexicon.count
+        lengths = np.zeros((FIELD_COUNT, size), np.int64)
+        totals = np.zeros((FIELD_COUNT, 2), np.int64)
+        frequencies = np.zeros(FIELD_COUNT * count, np.int64)
+        last = np.full(FIELD_COUNT * count, -1, np.int32)
+        stream = np.asarray(stream)
+        invert.count_documents(stream, ends, titles, frequencies, last, lengths, totals)
+        del last
+        # Terms are numbered as Lucene orders them, by their bytes; terms of deleted passages only are dropped.
+        terms = self.lexicon.terms()
+        order = sorted((i for i in range(count) if frequencies[i]), key=terms.__getitem__)
+        numbers = np.full(count, -1, np.int32)
+        numbers[order] = np.arange(len(order), dtype=np.int32)
+        tokenize.renumber(stream, numbers)
+        writer.write("terms", np.frombuffer(b"".join(terms[i] for i in order), np.uint8))
+        writer.write("term_ends", np.cumsum([0, *(len(terms[i]) for i in order)], dtype=np.int64))
+        del terms
+        frequencies = frequencies.reshape(FIELD_COUNT, count)[:, order].reshape(-1)
+        offsets = np.cumsum(np.concatenate([[0], frequencies]), dtype=np.int64)
+        writer.write("offsets", offsets)
+        writer.write("stream_ends", ends)
+        writer.write("title_positions", titles)
+        norms = np.stack([bm25.encode_lengths(lengths[field]) for field in range(FIELD_COUNT)])
+        writer.write("norms", norms.reshape(-1))
+        self._write_postings(stream, ends, titles, offsets, norms, totals)
+        counts = {
+            "passages": size, "terms": len(order), "postings": int(offsets[-1]),
+            "contents_passages": int(totals[0, 0]), "contents_length": int(totals[0, 1]),
+            "title_passages": int(totals[1, 0]), "title_length": int(totals[1, 1]),
+        }  # fmt: skip
+        return writer.commit(SETTINGS, counts)
+
+    def _write_postings(
+        self, stream: Any, ends: Any, titles: Any, offsets: NDArray[np.int64], norms: Any, totals: Any
+    ) -> None:
+        """Invert in ranges of terms; a posting's frequency and norm become one code, ordered by their score."""
+        count = offsets.size // FIELD_COUNT
+        ranges = list(_term_ranges(offsets, count, self.memory // 8))
+        counts_file = self.writer.folder / "counts.tmp"
+        highest = 0
+        with self.writer.array("documents", np.uint32) as documents, counts_file.open("wb") as counts_out:
+            for field, low, high in ranges:
+                start = offsets[field * count + low]
+                total = int(offsets[field * count + high] - start)
+                numbers, counts = np.empty(total, np.uint32), np.empty(total, np.uint32)
+                cursor = offsets[field * count + low : field * count + high] - start
+                last = np.full(high - low, -1, np.int32)
+                top = invert.fill_lists(stream, ends, titles, field, low, high, cursor, last, numbers, counts)
+                highest = max(highest, int(top))
+                documents.append(numbers)
+                counts_out.write(counts.data)
+        if highest > MAX_FREQUENCY:
+            raise DataError(f"one passage holds a term {highest:,} times; split it into shorter passages")
+        numbers = np.asarray(np.load(self.writer.folder / "documents.npy", mmap_mode="r"))
+        frequencies = np.memmap(counts_file, np.uint32, "r", shape=numbers.shape) if numbers.size else numbers
+        slices = [(f, slice(offsets[f * count + a], offsets[f * count + b])) for f, a, b in ranges]
+        # A table has a row for each frequency; where some are huge, only for those that occur.
+        known = np.arange(highest + 1)
+        if highest > MANY:
+            known = np.unique(np.concatenate([np.unique(frequencies[part]) for _, part in slices]))
+
+        def rows(part: slice) -> NDArray[np.uint32]:
+            own = np.array(frequencies[part])
+            return own if highest <= MANY else np.searchsorted(known, own).astype(np.uint32)
+
+        seen = np.zeros((FIELD_COUNT, known.size, 256), np.bool_)
+        for field, part in slices:
+            invert.mark_pairs(np.array(numbers[part]), rows(part), norms[field], seen[field])
+        table = np.argwhere(seen)  # [codes, 3]: field, row, norm
+        pairs = np.stack([table[:, 0], known[table[:, 1]], table[:, 2]], axis=1)  # field, frequency, norm
+        saturation = saturations(pairs, totals)
+        order = np.argsort(saturation, kind="stable")
+        pairs, table = pairs[order], table[order]
+        code_of = np.zeros(seen.shape, np.uint32)
+        code_of[table[:, 0], table[:, 1], table[:, 2]] = np.arange(len(table), dtype=np.uint32)
+        kind = np.uint16 if len(pairs) <= 60_000 else np.uint32
+        with self.writer.array("codes", kind) as out:
+            for field, part in slices:
+                codes = np.empty(part.stop - part.start, kind)
+                invert.encode_pairs(np.array(numbers[part]), rows(part), norms[field], code_of[field], codes)
+                out.append(codes)
+        counts_file.unlink()
+        best = np.zeros(offsets.size - 1, kind)
+        codes = np.load(self.writer.folder / "codes.npy", mmap_mode="r")
+        invert.highest_codes(offsets, np.asarray(codes), best)
+        self.writer.write("best_codes", best)
+        # Lists with four passages a window or more: too long to say "somewhere here" of a window.
+        windows = -(-ends.size // WINDOW)
+        long_lists = np.flatnonzero(np.diff(offsets) >= 4 * windows) if windows else np.empty(0, np.int64)
+        window_starts = np.zeros(long_lists.size * (windows + 1), np.uint32)
+        window_best = np.zeros(long_lists.size * windows, kind)
+        invert.lists_by_window(
+            offsets, numbers, np.asarray(codes), long_lists, WINDOW, windows, window_starts, window_best
+        )
+        self.writer.write("long_lists", long_lists.astype(np.int64))
+        self.writer.write("window_starts", window_starts)
+        self.writer.write("window_best", window_best)
+        self.writer.write("pairs", pairs.astype(np.uint32).reshape(-1))
+
+
+class _Batch:
+    """Some passages as bytes; passage 0 is the stop words, so that they are numbered first."""
+
+    def __init__(self) -> None:
+        stop_words = " ".join(sorted(STOP_WORDS)).encode()
+        self.ids: list[bytes] = []
+        self.parts: list[bytes] = [stop_words]
+        self.places = [0, 0, len(stop_words)]
+        self.bytes = len(stop_words)
+        self.text = b""
+        self.bounds: NDArray[np.int64] = np.empty((0, 3), np.int64)
+
+    def add(self, passage: Passage) -> None:
+        title, text = passage.title.encode("utf-8", "replace"), passage.text.encode("utf-8", "replace")
+        self.ids.append(passage.id.encode("utf-8", "replace"))
+        self.parts += (title, text)
+        start, middle = self.bytes, self.bytes + len(title)
+        self.bytes = middle + len(text)
+        self.places += (start, middle, self.bytes)
+
+    def close(self) -> _Batch:
+        self.text = b"".join(self.parts)
+        self.bounds = np.array(self.places, np.int64).reshape(-1, 3)
+        self.parts, self.places = [], []
+        return self
+
+
+def _batches(passages: Iterable[Passage]) -> Iterator[_Batch]:
+    batch = _Batch()
+    for passage in passages:
+        batch.add(passage)
+        if batch.bytes > BATCH_BYTES:
+            yield batch.close()
+            batch = _Batch()
+    if batch.ids:
+        yield batch.close()
+
+
+def _tokenize(batch: _Batch) -> tuple[Any, ...]:
+    buffer = np.frombuffer(batch.text, np.uint8)
+    return tokenize.tokenize_batch(  # type: ignore[no-any-return]
+        buffer, batch.bounds, CLASS_OF, LOWER, TRANSITIONS, ACCEPTS, len(STOP_WORDS)
+    )
+
+
+def _in_order(items: Iterable[Any], work: Callable[[Any], Any], threads: int) -> Iterator[tuple[Any, Any]]:
+    """(item, work(item)) in the items' order, a few at a time in threads."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[tuple[Any, Future[Any]]] = deque()
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > threads:
+                item, future = waiting.popleft()
+                yield item, future.result()
+        for item, future in waiting:
+            yield item, future.result()
+
+
+def _term_ranges(offsets: NDArray[np.int64], count: int, room: int) -> Iterator[tuple[int, int, int]]:
+    """(field, low, high) ranges of terms whose postings fit in `room` entries; a longer list is a range by itself."""
+    for field in range(FIELD_COUNT):
+        own = offsets[field * count : (field + 1) * count + 1]
+        low = 0
+        while low < count:
+            high = int(np.searchsorted(own, own[low] + room, side="right")) - 1
+            high = min(max(high, low + 1), count)
+            yield field, low, high
+            low = high
+
+
+def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers start, start + 1, … of each range, one after another."""
+    ends = np.cumsum(lengths)
+    steps = np.repeat(starts - (ends - lengths), lengths)
+    return steps + np.arange(ends[-1] if ends.size else 0)
+
+
+def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    bigger = np.zeros(size, array.dtype)
+    bigger[: array.size] = array
+    return bigger
+
+
+def _joined(parts: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, kind)

@@ -1,6 +1,0 @@
-"""OpenSearch and Elasticsearch behind the `Engine` protocol: search, refine, load, examine."""
-
-from orienteer.engine.opensearch.engine import OpenSearchEngine, connect
-from orienteer.engine.opensearch.settings import Address, FieldNames, Settings, is_address, read_address
-
-__all__ = ["Address", "FieldNames", "OpenSearchEngine", "Settings", "connect", "is_address", "read_address"]

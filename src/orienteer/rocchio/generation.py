@@ -1,0 +1,331 @@
+"""Sessions for a file of questions: in chunks, on many workers, taken up again after any kill.
+
+    OUT                      the sessions, whole, once all are found
+    OUT.costs.json           what they cost; the only file that differs from run to run
+    OUT.parts/plan.json      what is being made, so that another run cannot slip in
+    OUT.parts/00000.jsonl …  finished chunks, each put in its place whole
+    OUT.parts/costs.jsonl    a line for each finished chunk
+    OUT.parts/readings.db    passages read so far, so that a chunk that is begun again costs little
+
+A chunk that a kill cut short is not there and is searched again. The chunks are joined in their order: the bytes of
+OUT depend on questions, grammars and settings, not on workers, kills or the size of a chunk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, Protocol
+
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine
+from orienteer.query.refinement import clean
+from orienteer.reader.cache import CachedReader
+from orienteer.reader.protocol import Reader
+from orienteer.rocchio.config import Plan, RocchioError, Variant
+from orienteer.rocchio.output import Header, header_line, read_session, session_line, write_whole
+from orienteer.session.record import fingerprint
+from orienteer.workers import run_chunks
+
+CHUNK = 32  # questions; enough for full batches to the end, few enough that a kill costs little
+
+
+class World(Protocol):
+    """Where a worker finds engine and reader: picklable, opened once a worker."""
+
+    def open(self) -> tuple[Engine, Reader]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """An index and a reader on disk, at paths that every worker can see; `cache` is a file of readings, or none."""
+
+    index: Path
+    reader: Path | None = None
+    cache: Path | None = None
+
+    def open(self) -> tuple[Engine, Reader]:
+        from orienteer.engine.open import open_engine
+        from orienteer.reader import TrainedReader
+
+        reader = TrainedReader.from_pretrained(self.reader, threads=1)
+        return open_engine(self.index, threads=1), CachedReader(reader, disk=self.cache)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finished chunk: its lines, and what it cost."""
+
+    lines: bytes
+    seconds: float
+    cpu_seconds: float
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchChunks:
+    """The work of a worker, before it has opened anything."""
+
+    world: World
+    variants: tuple[Variant, ...]
+    plan: Plan
+
+    def __call__(self) -> Callable[[Sequence[Question]], Found]:
+        from orienteer.rocchio.lockstep import Lockstep
+
+        engine, reader = self.world.open()
+        cached = reader if isinstance(reader, CachedReader) else CachedReader(reader)
+        lockstep = Lockstep(engine, cached, self.variants, self.plan)
+
+        def search(questions: Sequence[Question]) -> Found:
+            started, cpu, read = perf_counter(), process_time(), cached.misses
+            sessions = lockstep.play(questions)
+            lines = b"".join(session_line(session) for own in sessions for session in own)
+            return Found(lines, perf_counter() - started, process_time() - cpu, cached.misses - read)
+
+        return search
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Questions done of all; `seconds_left` is None until a chunk was timed."""
+
+    done: int
+    total: int
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Of finished chunks, whoever did them: seconds of all workers together, passages read and not remembered.
+
+    Other programs on the machine make `worker_seconds` longer, `cpu_seconds` hardly.
+    """
+
+    questions: int
+    sessions: int
+    worker_seconds: float
+    cpu_seconds: float
+    passages_read: int
+
+
+def generate(
+    world: World,
+    questions: Sequence[Question],
+    variants: Sequence[Variant],
+    out: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    chunk: int = CHUNK,
+    workers: int = 1,
+    ray: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Costs:
+    """Searches the sessions of every question and writes them to `out`; what was begun there before is finished."""
+    job = _Job(Path(out), tuple(questions), tuple(variants), plan or Plan(), chunk)
+    job.check()
+    engine, reader = world.open()
+    header = Header(job.plan, fingerprint(engine), fingerprint(reader))
+    del engine, reader
+    if job.is_done(header):
+        shutil.rmtree(job.parts, ignore_errors=True)
+        return job.costs_told()
+    with job.begun(header):
+        waiting = [number for number in range(job.chunks) if not job.has(number)]
+        clock = _Clock(job, waiting, progress)
+        work = SearchChunks(world, job.variants, job.plan)
+        found = run_chunks(work, [job.questions_of(number) for number in waiting], workers=workers, ray=ray)
+        for place, result in found:
+            job.keep(waiting[place], result)
+            clock.tell(waiting[place])
+        return job.finish(header)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    out: Path
+    questions: tuple[Question, ...]
+    variants: tuple[Variant, ...]
+    plan: Plan
+    chunk: int
+
+    @property
+    def parts(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.parts")
+
+    @property
+    def chunks(self) -> int:
+        return -(-len(self.questions) // self.chunk)
+
+    def questions_of(self, number: int) -> tuple[Question, ...]:
+        return self.questions[number * self.chunk : (number + 1) * self.chunk]
+
+    def part(self, number: int) -> Path:
+        return self.parts / f"{number:05}.jsonl"
+
+    def check(self) -> None:
+        if not self.questions:
+            raise RocchioError("no questions to search sessions for; name a file that has some")
+        if not self.variants:
+            raise RocchioError("no grammar to search with; expected one or more of G0 to G4")
+        if self.chunk < 1:
+            raise RocchioError(f"chunk = {self.chunk}; expected 1 question or more")
+        ids = [clean(question.id) for question in self.questions]
+        if len(set(ids)) < len(ids):
+            twice = next(id for place, id in enumerate(ids) if id in ids[:place])
+            raise RocchioError(f"two questions have the id {twice!r}; expected an id of its own for each")
+
+    def expected(self, questions: Sequence[Question]) -> Iterator[tuple[str, Variant]]:
+        return ((clean(question.id), variant) for question in questions for variant in self.variants)
+
+    def is_done(self, header: Header) -> bool:
+        """Whether the file holds the sessions asked for; raises where it holds others."""
+        if not self.out.exists():
+            return False
+        from orienteer.rocchio.output import read_sessions
+
+        found, sessions = read_sessions(self.out)
+        same = found == header and all(
+            session is not None and (session.id, session.variant) == wanted
+            for session, wanted in _side_by_side(sessions, self.expected(self.questions))
+        )
+        if not same:
+            raise RocchioError(f"{self.out} holds other sessions than those asked for; delete it or name another file")
+        return True
+
+    @contextmanager
+    def begun(self, header: Header) -> Iterator[None]:
+        """The folder of parts is ours alone, and of this very job."""
+        try:
+            self.parts.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RocchioError(f"{self.parts}: cannot be made: {error.strerror}; choose another place") from None
+        descriptor = os.open(self.parts, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RocchioError(f"another process is writing {self.out}; wait for it or name another file") from None
+            self._check_plan(header)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _check_plan(self, header: Header) -> None:
+        plan = {**json.loads(header_line(header)), **self._digest()}
+        file = self.parts / "plan.json"
+        if not file.exists():
+            write_whole(file, [json.dumps(plan, indent=1).encode()])
+            return
+        try:
+            was = json.loads(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise RocchioError(f"{file}: cannot be read: {error}; delete {self.parts} to begin anew") from None
+        for name in plan:
+            if was.get(name) != plan[name]:
+                raise RocchioError(
+                    f"{self.parts} was begun with {name} = {was.get(name)}, this is {plan[name]}; "
+                    "finish it as it was begun, delete it, or name another file"
+                )
+
+    def _digest(self) -> dict[str, Any]:
+        rows = [[question.id, question.question, list(question.answers)] for question in self.questions]
+        variants = [[v.grammar.name, v.lambda1, v.lambda2] for v in self.variants]
+        digest = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
+        return {"chunk": self.chunk, "variants": variants, "questions": len(rows), "questions_fingerprint": digest}
+
+    def has(self, number: int) -> bool:
+        """Whether the chunk is there and whole."""
+        try:
+            lines = self.part(number).read_bytes().splitlines()
+        except OSError:
+            return False
+        try:
+            sessions = [read_session(line) for line in lines]
+        except RocchioError:
+            return False
+        expected = self.expected(self.questions_of(number))
+        return [(session.id, session.variant) for session in sessions] == list(expected)
+
+    def keep(self, number: int, found: Found) -> None:
+        write_whole(self.part(number), [found.lines])
+        seconds, cpu = round(found.seconds, 3), round(found.cpu_seconds, 3)
+        row = {"chunk": number, "seconds": seconds, "cpu_seconds": cpu, "read": found.read}
+        with (self.parts / "costs.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def finish(self, header: Header) -> Costs:
+        def lines() -> Iterator[bytes]:
+            yield header_line(header)
+            for number in range(self.chunks):
+                yield self.part(number).read_bytes()
+
+        costs = self._costs()
+        row = {name: getattr(costs, name) for name in Costs.__slots__}
+        write_whole(self._costs_file, [json.dumps(row).encode() + b"\n"])
+        write_whole(self.out, lines())
+        shutil.rmtree(self.parts, ignore_errors=True)
+        return costs
+
+    @property
+    def _costs_file(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.costs.json")
+
+    def _costs(self) -> Costs:
+        """A chunk that was done twice counts once; a torn line counts nothing."""
+        by_chunk: dict[int, tuple[float, float, int]] = {}
+        for line in (self.parts / "costs.jsonl").read_text(encoding="utf-8").splitlines():
+            try:
+                row = json.loads(line)
+                costs = float(row["seconds"]), float(row["cpu_seconds"]), int(row["read"])
+                by_chunk[int(row["chunk"])] = costs
+            except (ValueError, KeyError, TypeError):
+                continue
+        asked = sum(len(self.questions_of(number)) for number in by_chunk)
+        seconds, cpu, read = map(sum, zip(*by_chunk.values(), strict=True)) if by_chunk else (0.0, 0.0, 0)
+        return Costs(asked, asked * len(self.variants), round(seconds, 3), round(cpu, 3), int(read))
+
+    def costs_told(self) -> Costs:
+        """As written when the file was finished; nothing where that is gone, since no session hangs on it."""
+        try:
+            return Costs(**json.loads(self._costs_file.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return Costs(0, 0, 0.0, 0.0, 0)
+
+
+def _side_by_side(found: Iterator[Any], expected: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+    """Both to the end of the longer one, None where one has ended."""
+    for wanted in expected:
+        yield next(found, None), wanted
+    for extra in islice(found, 1):
+        yield extra, None
+
+
+class _Clock:
+    """Time left, from the chunks done since this process began."""
+
+    def __init__(self, job: _Job, waiting: Sequence[int], told: Callable[[Progress], None] | None) -> None:
+        self._job, self._told = job, told
+        self._before = self._done = len(job.questions) - sum(len(job.questions_of(number)) for number in waiting)
+        self._started = perf_counter()
+        self._report()
+
+    def tell(self, number: int) -> None:
+        self._done += len(self._job.questions_of(number))
+        self._report()
+
+    def _report(self) -> None:
+        if self._told is None:
+            return
+        total, now = len(self._job.questions), self._done - self._before
+        left = (perf_counter() - self._started) / now * (total - self._done) if now else None
+        self._told(Progress(self._done, total, left))

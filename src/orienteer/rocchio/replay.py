@@ -1,0 +1,110 @@
+"""What agents learn from: the observations of recorded sessions, made again from index and reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from orienteer.data.passage import Question
+from orienteer.engine.protocol import Engine
+from orienteer.query import Refinement
+from orienteer.query.refinement import clean
+from orienteer.reader.protocol import Reader
+from orienteer.rocchio.config import RocchioError
+from orienteer.rocchio.output import SEARCHED, Header, RocchioSession
+from orienteer.session import Environment, Observation, Session
+from orienteer.session.record import fingerprint
+
+TOGETHER = 256  # sessions in one batch
+_NEAR = 1e-5  # the compact form rounds scores
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """o_t and Δq_t, and the other candidates with the scores that they would have led to.
+
+    `refinement` is None in a session's last state where nothing raised the score any more: an agent should stop.
+    """
+
+    id: str
+    observation: Observation
+    refinement: Refinement | None
+    score: float
+    others: tuple[tuple[Refinement, float], ...] = ()
+
+
+def training_steps(
+    header: Header,
+    sessions: Iterable[RocchioSession],
+    questions: Iterable[Question],
+    engine: Engine,
+    reader: Reader,
+    *,
+    snippet: int | None = None,
+    together: int = TOGETHER,
+) -> Iterator[list[TrainingStep]]:
+    """The steps of each session, in the sessions' order; a question that was not searched gives no steps.
+
+    Scores are compared with those recorded: another index or reader is an error, not bad training data. `snippet`
+    is the length that the agent sees, where it is to differ from the one that the search saw.
+    """
+    for what, was, now in (
+        ("index", header.index, fingerprint(engine)),
+        ("reader", header.reader, fingerprint(reader)),
+    ):
+        if was != now:
+            raise RocchioError(f"the sessions were made with the {what} {was}, this is {now}; open the same {what}")
+    asked = {clean(question.id): question for question in questions}
+    waiting = iter(sessions)
+    while batch := list(islice(waiting, together)):
+        yield from _rebuilt(header, batch, asked, engine, reader, snippet)
+
+
+def _rebuilt(
+    header: Header, batch: Sequence[RocchioSession], asked: dict[str, Question], engine: Engine, reader: Reader,
+    snippet: int | None,
+) -> Iterator[list[TrainingStep]]:  # fmt: skip
+    for session in batch:
+        if session.id not in asked:
+            raise RocchioError(f"no question has the id {session.id!r}; name the questions the sessions were made for")
+    steps: list[list[TrainingStep]] = [[] for _ in batch]
+    by_variant: dict[object, list[int]] = {}
+    for place, session in enumerate(batch):
+        if session.ended in SEARCHED:
+            by_variant.setdefault(session.variant, []).append(place)
+    for places in by_variant.values():
+        settings = header.plan.settings_of(batch[places[0]].variant)
+        settings = settings if snippet is None else replace(settings, snippet=snippet)
+        environment = Environment(engine, reader, settings)
+        playing = dict(zip(places, environment.open([asked[batch[place].id] for place in places]), strict=True))
+        number = 0
+        while playing:
+            for place, played in playing.items():
+                steps[place] += _step(environment, played, batch[place], number)
+            playing = {place: played for place, played in playing.items() if number < len(batch[place].steps)}
+            actions = [batch[place].steps[number].refinement for place in playing]
+            taken = environment.take(list(playing.values()), actions)
+            playing = dict(zip(playing, taken, strict=True))
+            number += 1
+    yield from steps
+
+
+def _step(environment: Environment, session: Session, recorded: RocchioSession, number: int) -> list[TrainingStep]:
+    """The state before step `number`; after the last one only where the session could have gone on."""
+    before = recorded.start if number == 0 else recorded.steps[number - 1].state
+    now = session.score
+    if before is None or now is None or abs(now.total - before.score.total) > _NEAR:
+        was = before.score.total if before else None
+        raise RocchioError(
+            f"the session {recorded.id!r} has the score {now.total if now else None} after {number} steps, "
+            f"{was} was recorded; use the questions, index and reader it was made with"
+        )
+    if number < len(recorded.steps):
+        [observation] = environment.observe([session])
+        step = recorded.steps[number]
+        return [TrainingStep(recorded.id, observation, step.refinement, step.state.score.total, step.others)]
+    if recorded.ended != "best":
+        return []
+    [observation] = environment.observe([session])
+    return [TrainingStep(recorded.id, observation, None, now.total)]

@@ -1,0 +1,1 @@
+"""What every trainer shares: checkpoints with exact resume, the training log, cached examples."""
