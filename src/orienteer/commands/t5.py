@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,8 +52,6 @@ FreezeEncoder = Annotated[
     bool | None,
     typer.Option(help="the decoder learns alone, many times as fast; none: the preset's. To go on: --base OUT/trained"),
 ]
-Pretrain = Annotated[float, typer.Option(help="minutes of span corruption on the index's passages first")]
-PretrainSteps = Annotated[int, typer.Option(help="instead of --pretrain")]
 Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
 
 
@@ -69,8 +66,6 @@ def train_t5(
     plays: Annotated[str | None, typer.Option(help="the grammar that the bare name `t5` plays; G1 or the only")] = None,
     base: Base = None,
     preset: PresetName = "copying",
-    pretrain: Pretrain = 0.0,
-    pretrain_steps: PretrainSteps = 0,
     reader: ReaderOf = None,
     cache: CacheOf = None,
     dev: Dev = None,
@@ -127,8 +122,7 @@ def train_t5(
         environment = Environment(*world.open(), Settings(snippet=layout.snippet))
         judge = Judge(environment, judged, lambda files: T5Agent(files, environment.engine, played, threads=threads))
     config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, freeze_encoder, temperature)
-    start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
-    run.train(pairs, start, config, stream, decoder_layers, phrases(), judge)
+    run.train(pairs, config, stream, decoder_layers, phrases(), judge)
     out.print(f"{out_dir / 'int8'}: play it as t5={out_dir / 'int8'}")
 
 
@@ -140,8 +134,6 @@ def train_answerer(
     grammar: Annotated[str, typer.Option(help="whose sessions it learns from")] = "G4",
     base: Base = None,
     preset: PresetName = "copying",
-    pretrain: Pretrain = 0.0,
-    pretrain_steps: PretrainSteps = 0,
     reader: ReaderOf = None,
     cache: CacheOf = None,
     dev: Dev = None,
@@ -187,13 +179,12 @@ def train_answerer(
     if dev is not None:
         judge = Judge(played_sessions(*world.open(), dev_agent, questions_of([dev])[:dev_limit]), threads)
     config, stream = run.configs("answerer", layout, judge_minutes, patience, freeze_words, freeze_encoder, 0.0)
-    start = run.pretrained(config, index, pretrain, pretrain_steps, decoder_layers)
-    run.train(pairs, start, config, stream, decoder_layers, [], judge)
+    run.train(pairs, config, stream, decoder_layers, [], judge)
     out.print(f"{out_dir / 'int8'}: evaluate with --answerer {out_dir / 'int8'}")
 
 
 class _Run:
-    """What the two commands do alike: a preset with options before it, pretraining, training, int8."""
+    """What the two commands do alike: a preset with options before it, training, int8."""
 
     def __init__(
         self, base: str | None, preset: str, out_dir: Path, learning_rate: float | None, decay: float | None,
@@ -247,39 +238,8 @@ class _Run:
         )  # fmt: skip
         return config, stream
 
-    def pretrained(self, config: TrainConfig, index: Path, minutes: float, steps: int, decoder_layers: int) -> str:
-        """The base to train from: taught by span corruption first where that is wanted."""
-        if not minutes and not steps:
-            return self.preset.base
-        from orienteer.agents.t5.codec import Codec
-        from orienteer.agents.t5.corruption import CorruptionConfig, corrupted_batches
-        from orienteer.agents.t5.model import load
-        from orienteer.agents.t5.stream import Place, Row
-        from orienteer.agents.t5.train import train
-        from orienteer.engine import open_index
-
-        passages = open_index(index, threads=1)
-        model, tokenizer = load(self.preset.base, self.preset.dropout, decoder_layers=decoder_layers)
-        codec = Codec(tokenizer, model.shape)
-        how = CorruptionConfig(rows=max(1, self.preset.tokens // 160), seed=self.seed)
-
-        def text(number: int) -> str:
-            return passages.index.passage(number).contents
-
-        def stream(place: Place) -> Iterator[tuple[Place, list[Row]]]:
-            return corrupted_batches(text, len(passages), codec, model.shape.end, how, place)
-
-        _, held = next(corrupted_batches(text, len(passages), codec, model.shape.end, replace(how, seed=how.seed + 1)))
-        # T5's own rate for the first ten thousand steps of its pretraining.
-        config = replace(
-            config, out=self.out / "pretrained", steps=steps, minutes=minutes, learning_rate=1e-2, decay=0.1,
-            freeze_words=False, freeze_encoder=False, patience=0,
-        )  # fmt: skip
-        train(model, tokenizer, stream, held, config, show=_show)
-        return str(config.out)
-
     def train(
-        self, pairs: list[Pair], base: str, config: TrainConfig, how: StreamConfig, decoder_layers: int,
+        self, pairs: list[Pair], config: TrainConfig, how: StreamConfig, decoder_layers: int,
         phrases: list[str], judge: Judgement | None,
     ) -> None:  # fmt: skip
         """`phrases`: what a new decoder may write beside words of its source."""
@@ -289,7 +249,7 @@ class _Run:
         from orienteer.agents.t5.stream import batches, hold_out, rows_of
         from orienteer.agents.t5.train import train
 
-        model, tokenizer = load(base, self.preset.dropout, decoder_layers=decoder_layers, phrases=phrases)
+        model, tokenizer = load(self.preset.base, self.preset.dropout, decoder_layers=decoder_layers, phrases=phrases)
         codec = Codec(tokenizer, model.shape)
         learned, held = hold_out(pairs)
         train(

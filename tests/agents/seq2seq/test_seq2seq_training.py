@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,17 +15,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs the extra [train]")
 transformers = pytest.importorskip("transformers", reason="training needs the extra [train]")
 
-from tiny_seq2seq import seq2seq_tokenizer, tiny_shape  # noqa: E402
+from tiny_seq2seq import seq2seq_tokenizer  # noqa: E402
 
 from orienteer.agents.t5.codec import Codec  # noqa: E402
-from orienteer.agents.t5.corruption import CorruptionConfig, corrupted, corrupted_batches, marks_of  # noqa: E402
 from orienteer.agents.t5.ct2_encoder import TextEncoder  # noqa: E402
 from orienteer.agents.t5.decoder import Decoder, Hypotheses  # noqa: E402
 from orienteer.agents.t5.encoder_cache import Remembered  # noqa: E402
 from orienteer.agents.t5.generator import Writer  # noqa: E402
 from orienteer.agents.t5.model import Seq2Seq, from_files, load, scratch  # noqa: E402
 from orienteer.agents.t5.model_files import load_folder, to_int8  # noqa: E402
-from orienteer.agents.t5.stream import Pair, Place, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
+from orienteer.agents.t5.stream import Pair, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
 from orienteer.agents.t5.train import Progress, TrainConfig, rate, train  # noqa: E402
 from orienteer.reader.errors import TrainingError  # noqa: E402
 
@@ -291,41 +289,3 @@ def test_no_examples_is_an_error() -> None:
     _, _, codec = fresh()
     with pytest.raises(TrainingError, match="no examples"):
         next(batches([], codec, STREAM))
-
-
-def test_span_corruption_takes_spans_out_and_writes_them_after_their_marks() -> None:
-    _, tokenizer, codec = fresh()
-    marks = marks_of(codec)
-    end = tokenizer.token_to_id("[SEP]")
-    for size in (4, 5, 17, 160):
-        ids = list(range(1000, 1000 + size))
-        for seed in range(20):
-            source, [(target, weight)] = corrupted(ids, marks, end, CorruptionConfig(), random.Random(seed))
-            assert weight == 1
-            assert source[-1] == target[-1] == end
-            spans: dict[int, list[int]] = {}
-            for token in target[:-1]:
-                if token in marks:
-                    spans[token] = []
-                else:
-                    spans[list(spans)[-1]].append(token)
-            rebuilt: list[int] = []
-            for token in source[:-1]:
-                rebuilt += spans.pop(token) if token in marks else [token]
-            assert rebuilt == ids
-            assert list(spans.values()) == [[]]  # the mark that ends the last span
-            taken = size - sum(token not in marks for token in source[:-1])
-            assert taken == max(1, round(0.15 * size))
-
-
-def test_corrupted_batches_go_on_from_any_place() -> None:
-    _, tokenizer, codec = fresh()
-    texts = [" ".join(random.Random(n).choices(WORDS, k=30)) for n in range(40)]
-
-    def stream(place: Place | None = None) -> Iterator[Any]:
-        how = CorruptionConfig(length=20, rows=6)
-        return corrupted_batches(texts.__getitem__, len(texts), codec, tokenizer.token_to_id("[SEP]"), how, place)
-
-    whole = list(islice(stream(), 8))
-    assert list(islice(stream(whole[2][0]), 3)) == whole[3:6]
-    assert tiny_shape().vocabulary > max(token for _, rows in whole for row in rows for token in row.source)

@@ -103,10 +103,10 @@ def world(tmp_path: Path) -> dict[str, Path]:
     return make_world(tmp_path)
 
 
-def test_an_agent_is_pretrained_trained_and_plays(world: dict[str, Path], tmp_path: Path) -> None:
+def test_an_agent_is_trained_and_plays(world: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "t5"
     said = run(
-        "train", "t5", *options(world), "--out", out, "--pretrain-steps", 2, "--steps", 3, "--plays", "G4", "--threads",
+        "train", "t5", *options(world), "--out", out, "--steps", 3, "--plays", "G4", "--threads",
         1, "--dev", world["questions"], "--dev-limit", 2, "--tokens", 1024, "--decoder-layers", 1,
     )  # fmt: skip
     assert "dev reward" in said
