@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from orienteer.agents import Entry, make_agent
+from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.defaults import AGENT
 from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError, OrienteerError
@@ -175,7 +175,7 @@ def http_app(server: MCPServer, host: str, token: str | None = None) -> Guard:
 
 
 async def _play(
-    player: Player, entry: Entry, index: str, question: str, steps: int, deadline: float, ctx: Context
+    player: Player, entry: ConfiguredAgent, index: str, question: str, steps: int, deadline: float, ctx: Context
 ) -> Session:
     """A whole session; what it has by the deadline."""
     settings = replace(entry.settings, steps=min(steps, entry.settings.steps))

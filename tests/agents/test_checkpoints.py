@@ -7,30 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from orienteer.agents import AgentNameError, Checkpoint, CheckpointMissingError, Entry, Family, Wanted, make_agent
+from orienteer.agents import (
+    AgentNameError,
+    AgentRequest,
+    AgentSpec,
+    Checkpoint,
+    CheckpointMissingError,
+    ConfiguredAgent,
+    make_agent,
+)
 from orienteer.agents import registry as registry_module
 from orienteer.agents.baselines import NoRefinement
 from orienteer.engine import Engine
 from orienteer.session import Settings
 
-MADE: list[Wanted] = []
+MADE: list[AgentRequest] = []
 
 
-def make(wanted: Wanted) -> Entry:
-    MADE.append(wanted)
-    return Entry(wanted.name, NoRefinement(), wanted.settings)
+def make(request: AgentRequest) -> ConfiguredAgent:
+    MADE.append(request)
+    return ConfiguredAgent(request.name, NoRefinement(), request.settings)
 
 
 @pytest.fixture(autouse=True)
-def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Family:
-    """A learned family, `learned-A` and `learned-B`, of which A is shipped."""
+def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AgentSpec:
+    """A learned kind of agent, `learned-A` and `learned-B`, of which A is shipped."""
     (tmp_path / "shipped" / "A").mkdir(parents=True)
     checkpoint = Checkpoint("orienteer train learned", lambda found: tmp_path / "shipped" / found["kind"])
     pattern = re.compile("learned-(?P<kind>[AB])")
-    family = Family("learned-A…B", "plays", "checkpoint", pattern, make, ("learned-A",), checkpoint)
-    monkeypatch.setattr(registry_module, "FAMILIES", (*registry_module.FAMILIES, family))
+    spec = AgentSpec("learned-A…B", "plays", "checkpoint", pattern, make, ("learned-A",), checkpoint)
+    monkeypatch.setattr(registry_module, "BUILT_IN", (*registry_module.BUILT_IN, spec))
     MADE.clear()
-    return family
+    return spec
 
 
 def test_a_bare_name_is_the_shipped_checkpoint(engine: Engine, tmp_path: Path) -> None:
@@ -44,7 +52,7 @@ def test_a_folder_after_the_equals_sign_is_taken_instead(folder: str, engine: En
     (tmp_path / folder).mkdir()
     assert make_agent(f"learned-B={tmp_path / folder}[steps=3;seed=1]", engine).settings == Settings(steps=3, seed=1)
     assert make_agent(f"learned-B = {tmp_path / folder}[]", engine).settings == Settings()
-    assert [wanted.folder for wanted in MADE] == [tmp_path / folder] * 2
+    assert [request.folder for request in MADE] == [tmp_path / folder] * 2
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from bare_bert import save_bare
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 
-from orienteer.agents import CheckpointMissingError, Entry, check_agent, make_agent
+from orienteer.agents import CheckpointMissingError, ConfiguredAgent, check_agent, make_agent
 from orienteer.data.passage import Question
 from orienteer.dense import (
     DenseEngine,
@@ -68,7 +68,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoder_folder: Pat
     monkeypatch.chdir(tmp_path)
 
 
-def played(entry: Entry, engine: Engine) -> tuple[Session, ...]:
+def played(entry: ConfiguredAgent, engine: Engine) -> tuple[Session, ...]:
     return run_sessions(entry.environment(engine, LexicalReader()), entry.agent, QUESTIONS).sessions
 
 

@@ -8,14 +8,14 @@ import pytest
 from lexical_reader import LexicalReader
 from small_world import HARD_QUESTIONS, QUESTIONS, Scripted, Wanderer, minus, plus
 
-from orienteer.agents import AgentNameError, Entry, check_agent, make_agent
+from orienteer.agents import AgentNameError, ConfiguredAgent, check_agent, make_agent
 from orienteer.agents.ensemble import Ensemble, members_of, unite
 from orienteer.data.passage import Question
 from orienteer.engine import Engine
 from orienteer.session import Environment, Session, Settings, from_line, record, run_sessions, to_line
 
 
-def members(engine: Engine, *names: str, settings: Settings | None = None) -> list[Entry]:
+def members(engine: Engine, *names: str, settings: Settings | None = None) -> list[ConfiguredAgent]:
     return [make_agent(name, engine, settings or Settings(steps=6)) for name in names]
 
 
@@ -23,7 +23,7 @@ def together(environment: Environment, ensemble: Ensemble, questions: list[Quest
     return list(chain.from_iterable(ensemble.play(environment, questions, together=3)))
 
 
-def alone(engine: Engine, entry: Entry, questions: list[Question]) -> list[Session]:
+def alone(engine: Engine, entry: ConfiguredAgent, questions: list[Question]) -> list[Session]:
     return list(run_sessions(Environment(engine, LexicalReader(), entry.settings), entry.agent, questions).sessions)
 
 
@@ -43,8 +43,8 @@ def test_the_result_is_the_best_five_of_all_that_the_members_saw(engine: Engine,
 
 def test_members_take_their_steps_by_turns_each_with_its_own_query(engine: Engine, environment: Environment) -> None:
     entries = [
-        Entry("a", Scripted(plus("reef"), plus("keeper")), Settings(steps=6)),
-        Entry("b", Scripted(minus("reef")), Settings(steps=6)),
+        ConfiguredAgent("a", Scripted(plus("reef"), plus("keeper")), Settings(steps=6)),
+        ConfiguredAgent("b", Scripted(minus("reef")), Settings(steps=6)),
     ]
     [session] = together(environment, Ensemble(entries), QUESTIONS[:1])
     asked = [" ".join(map(str, step.query.refinements)) for step in session.steps]
@@ -95,7 +95,7 @@ def test_the_record_of_an_ensemble_can_be_written_and_read(environment: Environm
 
 
 def test_a_members_failure_is_told_and_the_others_find_what_they_find(engine: Engine, environment: Environment) -> None:
-    entries = [Entry("broken", Scripted(plus("of the")), Settings(steps=3)), *members(engine, "prf-idf-or")]
+    entries = [ConfiguredAgent("broken", Scripted(plus("of the")), Settings(steps=3)), *members(engine, "prf-idf-or")]
     [session] = together(environment, Ensemble(entries), QUESTIONS[:1])
     assert session.ended == "illegal"
     assert "holds no index term" in session.error
@@ -103,7 +103,9 @@ def test_a_members_failure_is_told_and_the_others_find_what_they_find(engine: En
 
 
 def test_step_by_step_the_members_take_turns_and_keep_the_contract(engine: Engine, environment: Environment) -> None:
-    check_agent(Ensemble([*members(engine, "prf-answer"), Entry("w", Wanderer(), Settings())]), environment, QUESTIONS)
+    check_agent(
+        Ensemble([*members(engine, "prf-answer"), ConfiguredAgent("w", Wanderer(), Settings())]), environment, QUESTIONS
+    )
 
 
 def test_every_member_has_its_own_folder_and_options(engine: Engine) -> None:

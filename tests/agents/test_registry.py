@@ -6,7 +6,7 @@ import pytest
 from lexical_reader import LexicalReader
 from small_world import QUESTIONS
 
-from orienteer.agents import FAMILIES, AgentNameError, agent_names, check_agent, make_agent
+from orienteer.agents import AgentNameError, agent_names, agent_specs, check_agent, make_agent
 from orienteer.engine import Engine
 from orienteer.query import Refinement
 from orienteer.session import Environment, Session, Settings, run_sessions
@@ -24,7 +24,7 @@ def test_every_name_of_the_house_plan_is_there() -> None:
         *("rocchio", *(f"rocchio-G{n}" for n in range(5))),
     ]
     assert agent_names() == expected
-    assert all(family.about and family.needs for family in FAMILIES)
+    assert all(spec.about and spec.needs for spec in agent_specs())
 
 
 @pytest.mark.parametrize("name", agent_names())

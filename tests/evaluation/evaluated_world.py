@@ -18,7 +18,7 @@ from typing import Any
 from lexical_reader import LexicalReader
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS, Wanderer
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
 from orienteer.evaluation import Evaluation, evaluate
@@ -27,8 +27,8 @@ from orienteer.session import Settings
 
 FORTY = [Question(f"{q.id}-{n}", q.question, q.answers) for n in range(3) for q in (*QUESTIONS, *HARD_QUESTIONS)][:40]
 SETTINGS = Settings(steps=4)
-WANDERER = Entry("wanderer", Wanderer(), Settings(steps=4, allow_stop=True))
-AGENTS: tuple[str | Entry, ...] = ("bm25", "bm25+ps", "prf-idf-t", WANDERER)
+WANDERER = ConfiguredAgent("wanderer", Wanderer(), Settings(steps=4, allow_stop=True))
+AGENTS: tuple[str | ConfiguredAgent, ...] = ("bm25", "bm25+ps", "prf-idf-t", WANDERER)
 
 
 def run(engine: ReferenceEngine, out: Path, **options: Any) -> Evaluation:

@@ -21,7 +21,7 @@ from evaluated_world import AGENTS, FORTY, SETTINGS, WANDERER, SmallWorld, run, 
 from lexical_reader import LexicalReader
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 
-from orienteer.agents import AgentNameError, Entry
+from orienteer.agents import AgentNameError, ConfiguredAgent
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
 from orienteer.errors import MissingExtraError
@@ -298,7 +298,7 @@ def test_hard_questions_and_agents_that_fail_are_counted_and_do_no_harm(
         def act(self, observations: Sequence[Observation]) -> list[Action]:
             raise RuntimeError("no idea")
 
-    failing = Entry("failing | <b>", Failing(), Settings(steps=3))
+    failing = ConfiguredAgent("failing | <b>", Failing(), Settings(steps=3))
     metrics = run(engine, tmp_path, agents=["bm25+ps", failing], questions=[*QUESTIONS, *HARD_QUESTIONS]).metrics
     assert metrics["failing | <b>"]["score"] == metrics["bm25+ps"]["score"], "what was found before is kept"
     report = (tmp_path / "report.md").read_text()

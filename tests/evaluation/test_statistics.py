@@ -10,7 +10,7 @@ import pytest
 from evaluated_world import AGENTS, FORTY, WANDERER, run
 from small_world import QUESTIONS, Scripted, plus
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine import ReferenceEngine
 from orienteer.evaluation import MEASURES, headroom
@@ -108,7 +108,7 @@ class Gifted(Scripted):
 def test_an_agent_named_rocchio_fills_headroom_and_its_table(engine: ReferenceEngine, tmp_path: Path) -> None:
     questions = [replace(q, id=f"{q.id}-{n}") for n in range(3) for q in QUESTIONS[:1]]
     questions.append(Question("far", "who gave a storm", ("Maren Holt",)))
-    rocchio = [Entry(f"rocchio-{g}", Gifted(), Settings(steps=4, allow_stop=True)) for g in ("G0", "G4")]
+    rocchio = [ConfiguredAgent(f"rocchio-{g}", Gifted(), Settings(steps=4, allow_stop=True)) for g in ("G0", "G4")]
     evaluation = run(engine, tmp_path, agents=["bm25+ps", "prf-answer", *rocchio], questions=questions)
     assert evaluation.statistics.ceiling == "rocchio-G4"
     gained = evaluation.metrics["rocchio-G4"]["score"] - evaluation.metrics["bm25+ps"]["score"]

@@ -17,7 +17,7 @@ from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS, Wanderer
 from test_generated_answers import OneAnswer
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.agents.ensemble import Ensemble
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
@@ -265,7 +265,7 @@ def test_no_text_of_a_question_or_a_passage_is_in_a_summary(played: Path) -> Non
 
 def test_numbers_are_read_back_to_the_bit_and_counts_in_their_order(tmp_path: Path) -> None:
     awkward = [0.1 + 0.2, 5e-324, -0.0, np.nan, 1 / 3]
-    entry = Entry("a", Wanderer(), Settings(steps=2))
+    entry = ConfiguredAgent("a", Wanderer(), Settings(steps=2))
     made = Summary(
         entry, dict.fromkeys(MEASURES, awkward), Counter({7: 1, 2: 3}), Counter({"undo": 2, "+c": 1}),
         Counter({"stop": 5}), [[1 / 3, -1e-17], []], final=[[("灯塔 \ud800", 1, 2, 2 / 3)], [], [], [], []],
@@ -282,8 +282,11 @@ def test_numbers_are_read_back_to_the_bit_and_counts_in_their_order(tmp_path: Pa
 
 def test_an_ensemble_has_the_weights_of_its_members() -> None:
     def joined(*weights: str) -> str:
-        return Ensemble([Entry(w, Learned(w), SETTINGS) for w in weights]).fingerprint
+        return Ensemble([ConfiguredAgent(w, Learned(w), SETTINGS) for w in weights]).fingerprint
 
     assert joined("a", "b") != joined("a", "c")
     assert Ensemble([WANDERER]).fingerprint == ""
-    assert Ensemble([WANDERER, Entry("dense", Wanderer(), SETTINGS, Named(PASSAGES))]).fingerprint == "another index"
+    assert (
+        Ensemble([WANDERER, ConfiguredAgent("dense", Wanderer(), SETTINGS, Named(PASSAGES))]).fingerprint
+        == "another index"
+    )

@@ -23,7 +23,6 @@ from small_world import PASSAGES, QUESTIONS
 
 from orienteer.agents import registry
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.serve import agent_cache as roster
 from orienteer.serve import make_app
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -44,9 +43,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedEngine:
 @pytest.fixture
 def tree_searcher(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of an agent that tells of a search tree."""
-    families = (*registry.FAMILIES, TREE_SEARCHER)
-    for module in (registry, roster):
-        monkeypatch.setattr(module, "FAMILIES", families)
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, TREE_SEARCHER))
     return TREE_SEARCHER.names
 
 

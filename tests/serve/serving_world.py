@@ -25,7 +25,7 @@ from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 
-from orienteer.agents import Entry, Family
+from orienteer.agents import AgentSpec, ConfiguredAgent
 from orienteer.data.passage import Passage
 from orienteer.engine import Hit, ReferenceEngine
 from orienteer.query import Query, Refinement
@@ -58,9 +58,9 @@ class TreeSearcher:
         return first, tree_notes(TreeNode("the query", 32, 0.6, None, children))
 
 
-TREE_SEARCHER = Family(
+TREE_SEARCHER = AgentSpec(
     "tree-searcher", "tells of a tree", "nothing", re.compile("tree-searcher"),
-    lambda wanted: Entry(wanted.name, TreeSearcher(), wanted.settings), ("tree-searcher",),
+    lambda request: ConfiguredAgent(request.name, TreeSearcher(), request.settings), ("tree-searcher",),
 )  # fmt: skip
 
 

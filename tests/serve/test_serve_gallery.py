@@ -11,7 +11,7 @@ from lexical_reader import LexicalReader
 from serving_world import MakeClient
 from small_world import HARD_QUESTIONS, QUESTIONS, Wanderer
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.engine import EmbeddedEngine
 from orienteer.evaluation import evaluate
 from orienteer.serve.errors import NoGalleryError
@@ -22,7 +22,7 @@ from orienteer.session import Settings, read_records
 @pytest.fixture(scope="session")
 def evaluated(engine: EmbeddedEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("evaluated")
-    wanderer = Entry("wanderer", Wanderer(), Settings(steps=4))
+    wanderer = ConfiguredAgent("wanderer", Wanderer(), Settings(steps=4))
     questions = [*QUESTIONS, *HARD_QUESTIONS]
     evaluate(engine, LexicalReader(), questions, ["bm25", wanderer], folder, settings=Settings(steps=4), figures=False)
     return folder

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orienteer.agents.baselines import NoRefinement
-from orienteer.agents.spec import Checkpoint, CheckpointMissingError, Entry, Family, Wanted
+from orienteer.agents.spec import AgentRequest, AgentSpec, Checkpoint, CheckpointMissingError, ConfiguredAgent
 from orienteer.engine.protocol import Engine
 from orienteer.session import Settings
 
@@ -25,24 +25,24 @@ RUNS = Path("results/runs")
 _HYBRID_HITS = 100  # 50 by BM25, 50 by vectors
 
 
-def _dense(wanted: Wanted) -> Entry:
-    return _entry(wanted, replace(wanted.settings, steps=0, order="engine"))
+def _dense(request: AgentRequest) -> ConfiguredAgent:
+    return _entry(request, replace(request.settings, steps=0, order="engine"))
 
 
-def _dense_ps(wanted: Wanted) -> Entry:
-    return _entry(wanted, replace(wanted.settings, steps=0))
+def _dense_ps(request: AgentRequest) -> ConfiguredAgent:
+    return _entry(request, replace(request.settings, steps=0))
 
 
-def _hybrid_ps(wanted: Wanted) -> Entry:
-    return _entry(wanted, replace(wanted.settings, steps=0, hits=_HYBRID_HITS))
+def _hybrid_ps(request: AgentRequest) -> ConfiguredAgent:
+    return _entry(request, replace(request.settings, steps=0, hits=_HYBRID_HITS))
 
 
-def _entry(wanted: Wanted, settings: Settings) -> Entry:
+def _entry(request: AgentRequest, settings: Settings) -> ConfiguredAgent:
     from orienteer.dense import DenseEngine, HybridEngine
 
-    kind = HybridEngine if wanted.found[0].startswith("hybrid") else DenseEngine
-    engine = kind(wanted.engine, find_retriever(wanted.engine, wanted.folder, wanted.name))
-    return Entry(wanted.name, NoRefinement(), settings, engine)
+    kind = HybridEngine if request.name.startswith("hybrid") else DenseEngine
+    engine = kind(request.engine, find_retriever(request.engine, request.folder, request.name))
+    return ConfiguredAgent(request.name, NoRefinement(), settings, engine)
 
 
 def find_retriever(engine: Engine, folder: Path | None = None, name: str = "dense") -> Retriever:
@@ -93,11 +93,11 @@ def _over_runs(engine: Engine, folder: Path) -> Retriever:
 
 _CHECKPOINT = Checkpoint("orienteer embed")
 
-FAMILIES: tuple[Family, ...] = (
-    Family("dense", "the five passages whose vectors are nearest to the question's, in that order",
+SPECS: tuple[AgentSpec, ...] = (
+    AgentSpec("dense", "the five passages whose vectors are nearest to the question's, in that order",
            "reader; embeddings or runs", re.compile("dense"), _dense, ("dense",), _CHECKPOINT),
-    Family("dense+ps", "the same five, ordered by the passage scorer",
+    AgentSpec("dense+ps", "the same five, ordered by the passage scorer",
            "reader; embeddings or runs", re.compile(r"dense\+ps"), _dense_ps, ("dense+ps",), _CHECKPOINT),
-    Family("hybrid+ps", "the best five by the passage scorer of 50 by BM25 and 50 by their vectors",
+    AgentSpec("hybrid+ps", "the best five by the passage scorer of 50 by BM25 and 50 by their vectors",
            "reader; embeddings or runs", re.compile(r"hybrid\+ps"), _hybrid_ps, ("hybrid+ps",), _CHECKPOINT),
 )  # fmt: skip

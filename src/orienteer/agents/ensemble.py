@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
-from orienteer.agents.spec import AgentNameError, Entry, Family, Wanted
+from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.session import STOP, Action, Environment, Observation, Seen, Session, Settings, Step, best_of, play
@@ -20,7 +20,7 @@ from orienteer.session.runner import TOGETHER
 from orienteer.session.score import Score, score
 from orienteer.session.state import Ending, changes
 
-Make = Callable[[str, Engine, Settings], Entry]
+Make = Callable[[str, Engine, Settings], ConfiguredAgent]
 
 # The shipped agents, which the bare name joins.
 SHIPPED = ("pointer", "muzero", "t5-G1")
@@ -29,7 +29,7 @@ SHIPPED = ("pointer", "muzero", "t5-G1")
 class Ensemble:
     """Agents that search each by itself (`play`); where a session goes step by step, they take turns (`act`)."""
 
-    def __init__(self, members: Sequence[Entry], budget: int | None = None) -> None:
+    def __init__(self, members: Sequence[ConfiguredAgent], budget: int | None = None) -> None:
         if not members:
             raise AgentNameError("an ensemble of no agents; name some: ensemble(a|b)")
         if budget is not None and budget < 1:
@@ -62,35 +62,19 @@ class Ensemble:
             rows = [self._sessions(environment, member, batch) for member in self.members]
             yield [unite(sessions, environment.settings) for sessions in zip(*rows, strict=True)]
 
-    def _sessions(self, environment: Environment, member: Entry, batch: Sequence[Question]) -> list[Session]:
+    def _sessions(self, environment: Environment, member: ConfiguredAgent, batch: Sequence[Question]) -> list[Session]:
         judged = environment.settings
         settings = replace(
             member.settings, lambda1=judged.lambda1, lambda2=judged.lambda2, relevance=judged.relevance, order="ps",
             steps=min(member.settings.steps, judged.steps),
         )  # fmt: skip
-        own = _Bounded(member.engine or environment.engine, environment.reader, settings)
-        own.budget, own.seconds = self.budget, environment.seconds
+        engine = member.engine or environment.engine
+        alone = Environment(engine, environment.reader, settings, budget=self.budget)
+        alone.seconds = environment.seconds
         if member.engine is None:
-            own.lexicon = environment.lexicon
-        [sessions] = play(own, member.agent, batch, together=len(batch))
+            alone.lexicon = environment.lexicon
+        [sessions] = play(alone, member.agent, batch, together=len(batch))
         return sessions
-
-
-class _Bounded(Environment):
-    """A world in which a session ends once it has read so much."""
-
-    budget: int | None = None
-
-    def open(self, questions: Sequence[Question]) -> list[Session]:
-        return [self._within(session) for session in super().open(questions)]
-
-    def take(self, sessions: Sequence[Session], actions: Sequence[Action]) -> list[Session]:
-        return [self._within(session) for session in super().take(sessions, actions)]
-
-    def _within(self, session: Session) -> Session:
-        if self.budget is None or session.ended or session.passages_read < self.budget:
-            return session
-        return replace(session, ended="steps")
 
 
 def unite(sessions: Sequence[Session], settings: Settings) -> Session:
@@ -169,21 +153,21 @@ def is_whole(name: str) -> bool:
     return name.startswith("ensemble") and name.endswith(")")
 
 
-def family(make: Make) -> Family:
+def spec(make: Make) -> AgentSpec:
     """The ensembles' names; `make` is the registry's own, since a member is any agent."""
 
-    def ensemble(wanted: Wanted) -> Entry:
-        given, budget = wanted.found["members"], wanted.found["budget"]
-        names = list(SHIPPED) if given is None else members_of(given)
+    def ensemble(request: AgentRequest) -> ConfiguredAgent:
+        given, budget = request.options["members"], request.options["budget"]
+        names = list(SHIPPED) if given is None else members_of(given) if isinstance(given, str) else list(given)
         if "" in names:
-            raise AgentNameError(f"the agent {wanted.name!r}: a member without a name; write ensemble(a|b)")
-        members = [make(name, wanted.engine, wanted.settings) for name in names]
-        joined = Ensemble(members, int(budget) if budget else None)
+            raise AgentNameError(f"the agent {request.name!r}: a member without a name; write ensemble(a|b)")
+        members = [make(name, request.engine, request.settings) for name in names]
+        joined = Ensemble(members, None if budget is None else int(budget))
         # Room for every member's steps, and for asking the question in its own way.
         steps = sum(member.settings.steps for member in members) + len(members) - 1
-        return Entry(wanted.name, joined, replace(wanted.settings, steps=steps))
+        return ConfiguredAgent(request.name, joined, replace(request.settings, steps=steps))
 
-    return Family(
+    return AgentSpec(
         "ensemble, ensemble(A|B), ensemble@N(A|B)",
         "the best five of all passages that any of the agents finds; with @N each stops once it has read N",
         "reader, what its agents need",

@@ -1,19 +1,21 @@
-"""A family of agents: how its names look, what they need, and how one is made. `registry` lists the families.
+"""`AgentSpec`: what the registry knows about one kind of agent: its names, what it needs, how one is made.
 
-A learned family is one object in its own module:
+A learned kind is one object in its own module:
 
-    FAMILY = Family("t5-G0…G4", "…", "reader, checkpoint", re.compile(r"t5-(?P<grammar>G[0-4])"), make, ("t5-G1",),
-                    Checkpoint("orienteer train t5", shipped=lambda found: WEIGHTS / found["grammar"]))
+    SPEC = AgentSpec("t5-G0…G4", "…", "reader, checkpoint", re.compile(r"t5-(?P<grammar>G[0-4])"), make, ("t5-G1",),
+                     Checkpoint("orienteer train t5", shipped=lambda options: WEIGHTS / options["grammar"]))
 
-`make` gets the folder of `NAME=DIR`, or the shipped one, and may trust that it is there.
+The named groups of the pattern are the agent's options: a name fills them on the command line (`t5-G1`), a keyword
+argument fills them in Python (`make_agent("t5", engine, grammar="G1")`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError
@@ -30,10 +32,10 @@ class CheckpointMissingError(OrienteerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfiguredAgent:
     """An agent ready to play, with the settings that its name asks for.
 
-    `engine` is what it searches with where that is not the engine that the others get.
+    `engine` is set only where the agent searches with another engine than the one it was made for (dense retrieval).
     """
 
     name: str
@@ -41,17 +43,21 @@ class Entry:
     settings: Settings
     engine: Engine | None = None
 
-    def environment(self, engine: Engine, reader: Reader) -> Environment:
-        """The world that this agent plays in."""
-        return Environment(self.engine or engine, reader, self.settings)
+    def environment(self, engine: Engine, reader: Reader, *, budget: int | None = None) -> Environment:
+        """The environment of this agent's sessions; each ends once it has read `budget` passages."""
+        return Environment(self.engine or engine, reader, self.settings, budget=budget)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a name asks for: how it matched, its folder, and what an agent is made for."""
+class AgentRequest:
+    """What `AgentSpec.make` gets.
+
+    options   by the pattern's group names; None where neither the name nor a keyword argument gives a value
+    folder    the checkpoint, known to exist; None where the agent needs none
+    """
 
     name: str
-    found: re.Match[str]
+    options: Mapping[str, Any]
     engine: Engine
     settings: Settings
     folder: Path | None = None
@@ -59,47 +65,54 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The folder that agents of a family are loaded from.
+    """The folder that agents of a kind are loaded from.
 
     made_by   the command that makes one
-    shipped   where that of a bare name lies; None: the family itself knows where to look
+    shipped   the folder of the shipped one, by the agent's options; None: `make` itself knows where to look
     """
 
     made_by: str
-    shipped: Callable[[re.Match[str]], Path] | None = None
+    shipped: Callable[[Mapping[str, Any]], Path] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Agents whose names follow one pattern: how they are listed, what they are, what they need.
+class AgentSpec:
+    """One kind of agent.
 
-    `checkpoint` is None where there is nothing to load, and NAME=DIR is then a mistake. What an agent that sees the
-    answers reaches is the headroom of the others, no result of its own.
+    names         as they are listed: "t5-G0…G4"
+    about, needs  one line each for `orienteer agents`
+    pattern       of its names; named groups are options
+    examples      bare names that the page offers and tests play
+    checkpoint    None where there is nothing to load, and NAME=DIR is then a mistake
+    options       options that are not part of the name, by name; they are given in brackets or as keyword arguments
+    sees_answers  the agent is told the answers: what it reaches is headroom, not a result
     """
 
     names: str
     about: str
     needs: str
     pattern: re.Pattern[str]
-    make: Callable[[Wanted], Entry]
+    make: Callable[[AgentRequest], ConfiguredAgent]
     examples: tuple[str, ...]
     checkpoint: Checkpoint | None = None
+    options: Mapping[str, type] | None = None
     sees_answers: bool = False
 
-    def folder(self, name: str, found: re.Match[str], given: str | None) -> Path | None:
-        """The folder of the agent called `name`, known to exist; None where it needs none."""
+    def folder(self, name: str, options: Mapping[str, Any], given: str | None) -> Path | None:
+        """The checkpoint of the agent called `name`, known to exist; None where it needs none."""
+        bare = re.split(r"[=\[]", name)[0].strip()
         if given == "":
-            raise AgentNameError(f"the agent {name!r}: no folder after the equals sign; write {found[0]}=DIR")
+            raise AgentNameError(f"the agent {name!r}: no folder after the equals sign; write {bare}=DIR")
         if given is not None and self.checkpoint is None:
-            raise AgentNameError(f"the agent {name!r}: {found[0]} has nothing to load; leave out {'=' + given!r}")
+            raise AgentNameError(f"the agent {name!r}: {bare} has nothing to load; leave out {'=' + given!r}")
         if given is not None:
             folder: Path | None = Path(given).expanduser()
         else:
-            folder = self.checkpoint.shipped(found) if self.checkpoint and self.checkpoint.shipped else None
+            folder = self.checkpoint.shipped(options) if self.checkpoint and self.checkpoint.shipped else None
         if folder is None or folder.is_dir():
             return folder
         assert self.checkpoint is not None
         what = f"no folder {folder}" if given is not None else f"no shipped checkpoint at {folder}"
         raise CheckpointMissingError(
-            f"the agent {name!r}: {what}; make one with `{self.checkpoint.made_by}` and name it: {found[0]}=DIR"
+            f"the agent {name!r}: {what}; make one with `{self.checkpoint.made_by}` and name it: {bare}=DIR"
         )

@@ -58,15 +58,15 @@ def ask(
 
 def agents(as_json: Annotated[bool, typer.Option("--json", help="one object a kind of agent")] = False) -> None:
     """Every agent by name, and what it needs."""
-    from orienteer.agents.registry import FAMILIES
+    from orienteer.agents.registry import agent_specs
 
     if as_json:
-        for family in FAMILIES:
-            print_json({"name": str(family.names), "about": family.about, "needs": family.needs})
+        for spec in agent_specs():
+            print_json({"name": str(spec.names), "about": spec.about, "needs": spec.needs})
         return
     table = Table("name", "what it does", "needs", box=None)
-    for family in FAMILIES:
-        table.add_row(plain(str(family.names)), plain(family.about), plain(family.needs))
+    for spec in agent_specs():
+        table.add_row(plain(str(spec.names)), plain(spec.about), plain(spec.needs))
     out.print(table)
     out.print(f"\n{plain(NAMES)}", soft_wrap=True)
 

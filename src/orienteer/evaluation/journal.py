@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from io import BufferedRandom
 from pathlib import Path
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.files import write_json
@@ -95,7 +95,7 @@ def write_journal(
             yield Writing(journal, file, expected.agent, len(questions), done)
 
 
-def played_with(entry: Entry, environment: Environment) -> PlayedWith:
+def played_with(entry: ConfiguredAgent, environment: Environment) -> PlayedWith:
     return PlayedWith(entry.name, fingerprint(environment.engine), fingerprint(environment.reader), entry.settings)
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter, sleep
 
-from orienteer.agents import Entry, make_agent
+from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.journal import Journal, Writing, played_with, write_journal
@@ -63,7 +63,7 @@ class PlayThere:
 
     def __call__(self) -> Play:
         engine, reader = self.world.open()
-        known: dict[str, tuple[Entry, Environment]] = {}
+        known: dict[str, tuple[ConfiguredAgent, Environment]] = {}
 
         def play_part(part: Part) -> Played:
             if part.agent not in known:
@@ -78,7 +78,7 @@ class PlayThere:
 class Player:
     """An agent of the evaluation, its world and its journal."""
 
-    entry: Entry
+    entry: ConfiguredAgent
     environment: Environment
     journal: Journal
 
@@ -150,7 +150,7 @@ def _play_group(game: Game, group: Sequence[Player], clock: Clock) -> list[Playe
     return still
 
 
-def _play(entry: Entry, environment: Environment, questions: Sequence[Question]) -> Played:
+def _play(entry: ConfiguredAgent, environment: Environment, questions: Sequence[Question]) -> Played:
     environment.seconds = Seconds()
     [sessions] = play(environment, entry.agent, questions, together=len(questions))
     lines = b"".join(to_line(record(session, environment, entry.name)) for session in sessions)

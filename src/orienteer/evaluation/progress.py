@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ OnProgress = Callable[[Progress], None]
 class Clock:
     """Measures work in lists of five passages read, the unit in which agents differ most."""
 
-    def __init__(self, entries: Sequence[Entry], questions: int, told: OnProgress | None) -> None:
+    def __init__(self, entries: Sequence[ConfiguredAgent], questions: int, told: OnProgress | None) -> None:
         self._units = {e.name: e.settings.steps + e.settings.hits / 5 for e in entries}
         self._done = dict.fromkeys(self._units, 0)
         self._questions, self._told = questions, told

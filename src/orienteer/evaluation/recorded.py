@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.agents.ensemble import Ensemble
 from orienteer.agents.registry import split_name
 from orienteer.session import STOP, Action, Agent, Observation, Record, Settings
 
-Memory = Callable[[Entry], Iterable[Record] | None]
+Memory = Callable[[ConfiguredAgent], Iterable[Record] | None]
 
 
 class Recorded:
@@ -42,7 +42,7 @@ class Recorded:
         return actions[observation.step] if observation.step < len(actions) else STOP
 
 
-def remembering(entry: Entry, played: Memory) -> Entry:
+def remembering(entry: ConfiguredAgent, played: Memory) -> ConfiguredAgent:
     """The entry with what it has played, an ensemble's members too; `played` gives a finished journal's records."""
     if isinstance(entry.agent, Ensemble):
         members = [remembering(each, played) for each in entry.agent.members]
@@ -51,11 +51,11 @@ def remembering(entry: Entry, played: Memory) -> Entry:
     return entry if records is None else replace(entry, agent=Recorded(entry.agent, records))
 
 
-def play_alike(one: Entry, other: Entry) -> bool:
+def play_alike(one: ConfiguredAgent, other: ConfiguredAgent) -> bool:
     """Whether both do the same in every session: the same name and settings, whatever the order."""
     return _without_order(one) == _without_order(other)
 
 
-def _without_order(entry: Entry) -> tuple[str, dict[str, str], Settings]:
+def _without_order(entry: ConfiguredAgent) -> tuple[str, dict[str, str], Settings]:
     base, options = split_name(entry.name)
     return base, {k: v for k, v in options.items() if k != "order"}, replace(entry.settings, order="ps")

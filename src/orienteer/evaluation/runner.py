@@ -29,7 +29,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from orienteer.agents import Entry, make_agent
+from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.evaluation import examples, summaries
@@ -73,7 +73,7 @@ def evaluate(
     engine: Engine,
     reader: Reader,
     questions: Iterable[Question],
-    agents: Sequence[str | Entry],
+    agents: Sequence[str | ConfiguredAgent],
     out: str | os.PathLike[str],
     *,
     settings: Settings | None = None,
@@ -103,7 +103,10 @@ def evaluate(
     A folder in which this evaluation was begun is continued; agents may be added to a finished one, of which the
     summaries are enough.
     """
-    if crew is not None and (own := next((agent for agent in agents if isinstance(agent, Entry)), None)) is not None:
+    if (
+        crew is not None
+        and (own := next((agent for agent in agents if isinstance(agent, ConfiguredAgent)), None)) is not None
+    ):
         raise EvaluationError(
             f"the agent {own.name!r} is an object, which workers cannot make; name one, or leave out crew"
         )
@@ -142,36 +145,36 @@ class _Work:
     reader: Reader
     questions: Sequence[Question]
     questions_fingerprint: str
-    entries: Sequence[Entry]
+    entries: Sequence[ConfiguredAgent]
     journals: Mapping[str, Journal]
     settings: Settings
     out: Path
     taken: Mapping[str, Summary] = field(default_factory=dict)
 
     @property
-    def played(self) -> list[Entry]:
+    def played(self) -> list[ConfiguredAgent]:
         return [entry for entry in self.entries if entry.name not in self.taken]
 
-    def environment(self, entry: Entry) -> Environment:
+    def environment(self, entry: ConfiguredAgent) -> Environment:
         return entry.environment(self.engine, self.reader)
 
-    def records(self, entry: Entry) -> Iterator[Record] | None:
+    def records(self, entry: ConfiguredAgent) -> Iterator[Record] | None:
         """What this agent, or one that plays alike, has played to the end in this evaluation."""
         for own in self.entries:
             if play_alike(own, entry) and self.journals[own.name].file.exists():
                 return read_journal(self.journals[own.name], played_with(own, self.environment(own)), self.questions)
         return None
 
-    def summary_file(self, entry: Entry) -> Path:
+    def summary_file(self, entry: ConfiguredAgent) -> Path:
         return self.out / "summaries" / f"{self.journals[entry.name].name}.json"
 
-    def told(self, entry: Entry) -> dict[str, Any]:
+    def told(self, entry: ConfiguredAgent) -> dict[str, Any]:
         """What the agent's summary is of."""
         return summaries.told(entry, played_with(entry, self.environment(entry)), self.questions_fingerprint)
 
 
 def _prepare(
-    engine: Engine, reader: Reader, questions: Iterable[Question], agents: Sequence[str | Entry], out: Path,
+    engine: Engine, reader: Reader, questions: Iterable[Question], agents: Sequence[str | ConfiguredAgent], out: Path,
     settings: Settings, chunk: int,
 ) -> _Work:  # fmt: skip
     """Everything that can be wrong is found here, before any work starts."""
@@ -184,7 +187,7 @@ def _prepare(
         raise EvaluationError(f"chunk = {chunk}; expected 1 question or more")
     if (twice := _first_twice(clean(question.id) for question in asked)) is not None:
         raise EvaluationError(f"two questions have the id {twice!r}; expected an id of its own for each")
-    entries = [agent if isinstance(agent, Entry) else make_agent(agent, engine, settings) for agent in agents]
+    entries = [agent if isinstance(agent, ConfiguredAgent) else make_agent(agent, engine, settings) for agent in agents]
     if (twice := _first_twice(entry.name for entry in entries)) is not None:
         raise EvaluationError(f"the agent {twice!r} is named twice; name it once")
     try:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.files import write_whole
@@ -29,7 +29,7 @@ from orienteer.session.record import PlayedWith
 FORMAT, VERSION = "orienteer summary", 1
 
 
-def told(entry: Entry, played: PlayedWith, questions: str) -> dict[str, Any]:
+def told(entry: ConfiguredAgent, played: PlayedWith, questions: str) -> dict[str, Any]:
     """What a summary is of; `questions` is their fingerprint, that of the weights is empty where there are none.
 
     Sessions do not tell with which weights they were played: the weights are those of the agent when it is judged.
@@ -60,7 +60,7 @@ def save(file: Path, told: Mapping[str, Any], summary: Summary) -> None:
     write_whole(file, json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n")
 
 
-def load(file: Path, expected: Mapping[str, Any], entry: Entry, questions: int) -> Summary:
+def load(file: Path, expected: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:
     """The summary that a file holds, checked to be of `expected`, as `told` tells it, and of so many questions."""
     try:
         row = json.loads(file.read_bytes())
@@ -77,7 +77,7 @@ def load(file: Path, expected: Mapping[str, Any], entry: Entry, questions: int) 
         raise EvaluationError(f"{file}: a damaged summary: {type(error).__name__}: {error}; {MEND}") from None
 
 
-def _summary(row: Mapping[str, Any], entry: Entry, questions: int) -> Summary:
+def _summary(row: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:
     found = Summary(
         entry,
         values={name: [np.nan if v is None else float(v) for v in row["values"][name]] for name in MEASURES},

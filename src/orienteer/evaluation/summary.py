@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.evaluation.answer_em import EM_T5, Final, final_passages
 from orienteer.evaluation.depth import LABELS, Ranks, bin_of
 from orienteer.evaluation.measures import BY_STEP, MEASURES
@@ -51,7 +51,7 @@ class Summary:
     generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
     """
 
-    entry: Entry
+    entry: ConfiguredAgent
     values: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
     lengths: Counter[int] = field(default_factory=Counter)
     actions: Counter[str] = field(default_factory=Counter)

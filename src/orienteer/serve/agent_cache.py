@@ -7,7 +7,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from orienteer.agents.registry import FAMILIES, AgentNameError, Entry, Family, make_agent, split_name
+from orienteer.agents import AgentNameError, AgentSpec, ConfiguredAgent
+from orienteer.agents.registry import agent_specs, make_agent, split_name
 from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
@@ -31,13 +32,13 @@ class Roster:
 
     def __init__(self, engines: Mapping[str, Engine], limits: Limits, own: Sequence[str] = ()) -> None:
         self._engines, self._limits, self.own = engines, limits, tuple(own)
-        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], ConfiguredAgent] = OrderedDict()
         self._lock = threading.Lock()
         self._own_bases = frozenset(split_name(name)[0] for name in own)
         for name in own:  # one that cannot be made is told before anybody asks
             self.entry(next(iter(engines)), name)
 
-    def entry(self, index: str, name: str, steps: int | None = None) -> Entry:
+    def entry(self, index: str, name: str, steps: int | None = None) -> ConfiguredAgent:
         """The agent, with settings that stay inside the limits; blocks while weights are loaded."""
         base, options = split_name(name)
         if ("=" in base or "(" in base) and base not in self._own_bases:
@@ -63,26 +64,26 @@ class Roster:
         """Every agent that a bare name gives here; of those with weights or vectors the ones that can be loaded."""
         named = [Offer(name, "own", "named when the server was started") for name in self.own]
         return named + [
-            Offer(name, family.names, family.about)
-            for family in FAMILIES
-            for name in family.examples
-            if not family.sees_answers and (family.checkpoint is None or self._loads(index, family, name))
+            Offer(name, spec.names, spec.about)
+            for spec in agent_specs()
+            for name in spec.examples
+            if not spec.sees_answers and (spec.checkpoint is None or self._loads(index, spec, name))
         ]
 
-    def _loads(self, index: str, family: Family, name: str) -> bool:
-        found = family.pattern.fullmatch(name)
-        if found is None or family.checkpoint is None:
+    def _loads(self, index: str, spec: AgentSpec, name: str) -> bool:
+        match = spec.pattern.fullmatch(name)
+        if match is None or spec.checkpoint is None:
             return False
         try:
-            if family.checkpoint.shipped is not None:
-                family.folder(name, found, None)
+            if spec.checkpoint.shipped is not None:
+                spec.folder(name, match.groupdict(), None)
             else:
                 self._made(index, name)
         except OrienteerError:
             return False
         return True
 
-    def _made(self, index: str, base: str) -> Entry:
+    def _made(self, index: str, base: str) -> ConfiguredAgent:
         key = index, base
         with self._lock:
             if key not in self._entries:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Body, Path, Request, Response
 from pydantic import ValidationError
 from starlette.responses import StreamingResponse
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.query import Refinement
 from orienteer.serve.app_state import Desk, desk_of
@@ -160,7 +160,7 @@ async def _take(desk: Desk, id: str, action: Any) -> SessionView:
 
 
 async def _let_run(
-    request: Request, desk: Desk, work: Work, entry: Entry, steps: int, deadline: float
+    request: Request, desk: Desk, work: Work, entry: ConfiguredAgent, steps: int, deadline: float
 ) -> Response | SessionView:
     if MEDIA_TYPE in request.headers.get("accept", ""):
         return StreamingResponse(
@@ -172,7 +172,7 @@ async def _let_run(
     return _view(desk, work)
 
 
-async def _events(desk: Desk, work: Work, entry: Entry, steps: int, deadline: float) -> AsyncIterator[bytes]:
+async def _events(desk: Desk, work: Work, entry: ConfiguredAgent, steps: int, deadline: float) -> AsyncIterator[bytes]:
     """What has begun cannot change its status any more, so an error is an event too."""
     run = desk.bench.run(work, entry, steps, deadline)
     try:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Refinement
@@ -89,7 +89,7 @@ class Bench:
         """A session from somebody's file, under an id of its own."""
         return self._keep(self.from_record(_new_id(), recorded))
 
-    def new(self, index: str, entry: Entry, question: Question) -> Work:
+    def new(self, index: str, entry: ConfiguredAgent, question: Question) -> Work:
         return self._keep(Work(_new_id(), index, entry.name, entry.settings, question, entry.engine))
 
     def branch(self, work: Work, step: int) -> Work:
@@ -157,7 +157,7 @@ class Bench:
                 raise RefinementRefusedError(moved.session.error)
             self._advance(work, moved, {"by": YOU}, room, time.monotonic() - started)
 
-    async def run(self, work: Work, entry: Entry, steps: int, deadline: float) -> AsyncIterator[int]:
+    async def run(self, work: Work, entry: ConfiguredAgent, steps: int, deadline: float) -> AsyncIterator[int]:
         """Lets an agent search; yields the number of each step as it is done. A deadline leaves the session open."""
         until = time.monotonic() + deadline
         with self._at_work(work):

@@ -42,8 +42,11 @@ class Seconds:
 class Environment:
     """The world of a session. It keeps no session: `open` and `take` return new ones."""
 
-    def __init__(self, engine: Engine, reader: Reader, settings: Settings | None = None) -> None:
-        self.engine, self.reader = engine, reader
+    def __init__(
+        self, engine: Engine, reader: Reader, settings: Settings | None = None, *, budget: int | None = None
+    ) -> None:
+        """`budget` ends a session once it has read so many passages."""
+        self.engine, self.reader, self.budget = engine, reader, budget
         self.settings = settings or Settings()
         self.seconds = Seconds()
         self.lexicon = Lexicon(engine)
@@ -57,11 +60,12 @@ class Environment:
                 plans.append(_Plan(session, None, Query(session.question.question)))
             except QueryError as error:
                 plans.append(ended(session, "error", f"the question cannot be asked: {error.message}"))
-        return self._carry_out(plans)
+        return self._within_budget(self._carry_out(plans))
 
     def take(self, sessions: Sequence[Session], actions: Sequence[Action]) -> list[Session]:
         """Each session after its action; one that has ended stays as it is."""
-        return self._carry_out([self._plan(s, a) for s, a in zip(sessions, actions, strict=True)])
+        plans = [self._plan(session, action) for session, action in zip(sessions, actions, strict=True)]
+        return self._within_budget(self._carry_out(plans))
 
     def observe(self, sessions: Sequence[Session]) -> list[Observation]:
         return [observe(session, self.settings, self.lexicon) for session in sessions]
@@ -103,6 +107,11 @@ class Environment:
         # Every query in force grew by one refinement from one that was in force, so this one has been asked.
         hits = next(step.hits for step in reversed(session.steps) if step.query == query and step.hits)
         return self._extended(session, Undo(), query, hits, {})
+
+    def _within_budget(self, sessions: list[Session]) -> list[Session]:
+        if self.budget is None:
+            return sessions
+        return [s if s.ended or s.passages_read < self.budget else ended(s, "steps") for s in sessions]
 
     def _carry_out(self, plans: Sequence[Session | _Plan]) -> list[Session]:
         """Search, fetch and read for every plan at once."""

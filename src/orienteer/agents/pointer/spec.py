@@ -6,26 +6,26 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from orienteer.agents.spec import Checkpoint, Entry, Family, Wanted
+from orienteer.agents.spec import AgentRequest, AgentSpec, Checkpoint, ConfiguredAgent
 from orienteer.query import GRAMMARS
 
 _WEIGHTS = Path(__file__).parent / "weights"
 
 
-def _pointer(wanted: Wanted) -> Entry:
+def _pointer(request: AgentRequest) -> ConfiguredAgent:
     from orienteer.agents.pointer.agent import PointerAgent
     from orienteer.agents.pointer.model_files import load_folder
 
-    assert wanted.folder is not None
-    files = load_folder(wanted.folder)
-    if wanted.found["blind"]:
+    assert request.folder is not None
+    files = load_folder(request.folder)
+    if request.options["blind"]:
         files = replace(files, decoding=replace(files.decoding, look=False))
-    grammar = GRAMMARS[wanted.found["grammar"] or files.layout.grammar]
-    settings = replace(wanted.settings, snippet=files.layout.snippet)
-    return Entry(wanted.name, PointerAgent(files, wanted.engine, grammar), settings)
+    grammar = GRAMMARS[request.options["grammar"] or files.layout.grammar]
+    settings = replace(request.settings, snippet=files.layout.snippet)
+    return ConfiguredAgent(request.name, PointerAgent(files, request.engine, grammar), settings)
 
 
-FAMILY = Family(
+SPEC = AgentSpec(
     "pointer, pointer-G0…G4, pointer-blind",
     "a trained model scores every refinement, looks at what each would find, and takes the most promising; "
     "-blind takes the likeliest without a look",
@@ -33,5 +33,5 @@ FAMILY = Family(
     re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?P<blind>-blind)?"),
     _pointer,
     ("pointer", *(f"pointer-{name}" for name in GRAMMARS)),
-    Checkpoint("orienteer train pointer", shipped=lambda found: _WEIGHTS),
+    Checkpoint("orienteer train pointer", shipped=lambda options: _WEIGHTS),
 )
