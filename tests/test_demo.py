@@ -19,8 +19,8 @@ from orienteer.agents import make_agent
 from orienteer.bundled import bundled_engine, bundled_questions
 from orienteer.data.passage import Question
 from orienteer.engine import EmbeddedEngine
+from orienteer.errors import ModelMissingError
 from orienteer.reader import TrainedReader
-from orienteer.reader.errors import ModelMissingError
 from orienteer.session import Environment, Session, Settings, run_sessions
 
 

@@ -39,8 +39,8 @@ REFINEMENTS = (
 
 def run_demo(out: Console, question: str = "") -> None:
     """Ask the bundled corpus: the given question, or one in which a refinement helped, then those set aside."""
+    from orienteer.errors import ModelMissingError
     from orienteer.reader import TrainedReader
-    from orienteer.reader.errors import ModelMissingError
 
     engine = bundled_engine()
     try:

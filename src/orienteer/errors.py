@@ -1,6 +1,6 @@
 """Everything a user can get wrong, as one small class each.
 
-Each message says what was found, what was expected and how to mend it.
+Each message says what was found, what was expected and how to fix it.
 """
 
 from __future__ import annotations
@@ -72,6 +72,22 @@ class IndexCorruptError(IndexFilesError):
 
 class IndexLockedError(IndexFilesError):
     """Another process is writing this index."""
+
+
+class WriteError(OrienteerError):
+    """A file that cannot be written: a full disk, a missing folder, no permission."""
+
+
+class ModelMissingError(OrienteerError):
+    """No model of the expected kind in this folder."""
+
+
+class ModelCorruptError(OrienteerError):
+    """A model's file that is truncated, damaged or of another model."""
+
+
+class TrainingError(OrienteerError):
+    """Training data or a checkpoint that training cannot use."""
 
 
 class MissingExtraError(OrienteerError):

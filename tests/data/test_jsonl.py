@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orienteer.data import BadRows, Passage, Question, find_ids, read_passages, read_questions, write_jsonl
-from orienteer.errors import DataError, DuplicateIdError
+from orienteer.errors import DataError, DuplicateIdError, WriteError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.xz", ".jsonl.zst")
 
@@ -263,6 +263,6 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path):
         write_jsonl(path, [Passage("a", "", ""), Passage("", "", "")])
     with pytest.raises(DataError, match=r"expected a name in \.jsonl"):
         write_jsonl(tmp_path / "p.csv", [])
-    with pytest.raises(DataError, match="cannot be written: No such file or directory"):
+    with pytest.raises(WriteError, match="cannot be written: No such file or directory"):
         write_jsonl(tmp_path / "none" / "p.jsonl", [])
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from bare_bert import bare_tensors, save_bare, slow_vector
 
 from orienteer.dense import TextEncoder
 from orienteer.dense.encoder import PIECES, default_folder
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
+from orienteer.errors import ModelCorruptError, ModelMissingError
 
 TEXTS = ["paris is the capital of france", "who wrote war and peace", "", "the seine", "x", "war and peace " * 90]
 

@@ -25,6 +25,7 @@ from orienteer.dense import (
     write_run,
 )
 from orienteer.engine import EmbeddedEngine
+from orienteer.errors import WriteError
 
 ASKED = [*QUESTIONS, Question("an id  of %20 words", " who  keeps\tthe lamp "), Question("empty", " ")]
 
@@ -136,7 +137,7 @@ def test_a_name_or_place_that_will_not_do_is_refused(tmp_path: Path, retriever: 
     with pytest.raises(DenseError, match=r"ends in \.trec"):
         write_run(tmp_path / "dev.txt", retriever, QUESTIONS)
     (tmp_path / "file").write_text("")
-    with pytest.raises(DenseError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         write_run(tmp_path / "file" / "dev.trec", retriever, QUESTIONS, depth=1)
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tiny import save_tiny, tiny_tensors, tiny_tokenizer
 
 from orienteer.data import Passage
+from orienteer.errors import ModelCorruptError, ModelMissingError
 from orienteer.models.model_folder import dequantise, levels, quantise
 from orienteer.reader import Reader, TrainedReader
 from orienteer.reader.encoding import MAX_PIECES, Marks, pieces, windows
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.reader.folder import load_folder
 
 QUESTION = "what is the capital of france"

@@ -16,11 +16,11 @@ pytest.importorskip("transformers", reason="training needs the extra [train]")
 from tiny import CONFIG, tiny_tokenizer  # noqa: E402
 
 from orienteer.data import Passage  # noqa: E402
+from orienteer.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.models.fake_quantization import rounded  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
 from orienteer.reader.batches import Share, StreamConfig, batches, cut_whole, groups_of, piece_span  # noqa: E402
 from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
-from orienteer.reader.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
 from orienteer.reader.model import ReaderModel, tensors_of  # noqa: E402
 from orienteer.reader.train import Progress, TrainConfig, rank_loss, schedule, span_loss, train  # noqa: E402

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from orienteer.data.atomic import atomic_path
 from orienteer.data.bad_rows import Fault, Report
 from orienteer.data.compression import compressed, plain_name, shown
 from orienteer.data.lines import filled_lines
@@ -41,27 +42,14 @@ def questions(blocks: Iterable[bytes], bad: Report) -> Iterator[tuple[int, Quest
 
 
 def write_jsonl(path: str | os.PathLike[str], rows: Iterable[Passage | Question]) -> int:
-    """Writes passages or questions, compressed as the suffix says, and returns how many.
-
-    The file appears whole or not at all: it is written under another name, flushed to disk and renamed.
-    """
+    """Writes passages or questions, compressed as the suffix says, atomically, and returns how many."""
     path = Path(path)
     if not plain_name(path).lower().endswith(SUFFIXES):
         raise DataError(f"{shown(path)}: expected a name in .jsonl, .jsonl.gz, .jsonl.xz or .jsonl.zst")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     count = 0
-    try:
-        with partial.open("wb") as raw:
-            with compressed(raw, path) as out:
-                for count, row in enumerate(rows, 1):
-                    out.write(_line(count, row))
-            raw.flush()
-            os.fsync(raw.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise DataError(f"{shown(path)}: cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_path(path) as partial, partial.open("wb") as raw, compressed(raw, path) as out:
+        for count, row in enumerate(rows, 1):
+            out.write(_line(count, row))
     return count
 
 

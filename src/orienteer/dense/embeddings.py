@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from orienteer.data.atomic import atomic_path, atomic_write
 from orienteer.dense.errors import EmbeddingsCorruptError, EmbeddingsMismatchError, EmbeddingsMissingError
 from orienteer.dense.ranges import Ranges, joined
 from orienteer.engine.embedded.index import Index
@@ -144,24 +144,15 @@ def read_manifest(folder: Path) -> Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(manifest)}, indent=1) + "\n"
-    write_whole(folder / MANIFEST, lambda file: file.write(text.encode()))
+    atomic_write(folder / MANIFEST, text)
 
 
 def write_shard(folder: Path, number: int, rows: Rows) -> str:
     """Puts a shard in its place and returns its checksum."""
     file = shard_file(folder, number)
-    write_whole(file, lambda opened: npy.write_array(opened, rows, (1, 0), allow_pickle=False))
+    with atomic_path(file) as partial, partial.open("wb") as opened:
+        npy.write_array(opened, rows, (1, 0), allow_pickle=False)
     return digest_of(file)
-
-
-def write_whole(file: Path, write: Callable[[Any], object]) -> None:
-    """A file under another name, flushed to the disk, then in its place."""
-    partial = file.with_name(f".{file.name}.partial")
-    with partial.open("wb") as opened:
-        write(opened)
-        opened.flush()
-        os.fsync(opened.fileno())
-    partial.replace(file)
 
 
 def digest_of(file: Path) -> str:

@@ -21,10 +21,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from tokenizers import Tokenizer
 
+from orienteer.errors import ModelCorruptError, ModelMissingError
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, quantise
 from orienteer.reader.encoding import Marks, pieces
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 
 PIECES = 128  # of a text, [CLS] and [SEP] included
 ENCODER_VARIABLE = "ORIENTEER_ENCODER"

@@ -15,14 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 
-from orienteer.data.compression import SUFFIXES, compressed, plain_name, read_blocks
+from orienteer.data.atomic import atomic_write
+from orienteer.data.compression import SUFFIXES, plain_name, read_blocks
 from orienteer.data.passage import Question
-from orienteer.dense.embeddings import write_whole
 from orienteer.dense.errors import (
     DenseError,
     EmbeddingsCorruptError,
@@ -86,18 +85,9 @@ def store_run(file: Path, notes: RunNotes, lists: Mapping[str, Sequence[Hit]]) -
     ).encode()
     notes = replace(notes, blake2b=_digest(lines))
 
-    def write_lines(opened: Any) -> None:
-        with compressed(opened, file) as out:
-            out.write(lines)
-
     text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(notes)}, indent=1, ensure_ascii=False) + "\n"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, write_lines)
-        # Last: a run without its notes is no run yet.
-        write_whole(notes_file(file), lambda opened: opened.write(text.encode()))
-    except OSError as error:
-        raise DenseError(f"{file}: cannot be written: {error.strerror}; choose another place") from None
+    atomic_write(file, lines)
+    atomic_write(notes_file(file), text)  # last: a run without its notes is no run yet
     return notes
 
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
-from orienteer.evaluation.files import write_whole
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import answer_forms, exact_match
 from orienteer.reader.snippets import snippet
@@ -70,7 +70,7 @@ def exact_matches(
     known.update(zip(new, _answers(generator, engine, list(new.values())), strict=True))
     answers = [known[key] for key in keys]
     lines = [{"id": clean(question.id), "answer": answer} for question, answer in zip(questions, answers, strict=True)]
-    write_whole(file, map(_line, [told, *lines]))
+    atomic_write(file, map(_line, [told, *lines]))
     golds = ([gold for gold in question.answers if answer_forms((gold,))] for question in questions)
     return [float(exact_match(each, gold)) if gold else np.nan for each, gold in zip(answers, golds, strict=True)]
 

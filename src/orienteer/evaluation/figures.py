@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from orienteer.data.atomic import atomic_write
 from orienteer.errors import MissingExtraError
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import drawn
-from orienteer.evaluation.files import write_whole
 
 Data = dict[str, Any]
 
@@ -56,7 +56,7 @@ def save(figure: Any, file: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "orienteer", "svg.fonttype": "none"}):
         out = io.BytesIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
-    write_whole(file, out.getvalue())
+    atomic_write(file, out.getvalue())
 
 
 def _label(name: str) -> str:

@@ -1,15 +1,14 @@
-"""The files of an evaluation: written whole or not at all, and named after agents."""
+"""The files of an evaluation: written atomically, and named after agents."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from orienteer.evaluation.errors import EvaluationError
+from orienteer.data.atomic import atomic_write
 
 _UNSAFE = re.compile(r"[^\w+@^.=-]", re.ASCII)
 
@@ -29,27 +28,5 @@ def file_names(agents: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def write_whole(path: Path, parts: bytes | str | Iterable[bytes]) -> None:
-    """Writes a file under another name, flushes it to the disk, and puts it in its place.
-
-    The other name is always the same, so that what a killed process left behind is overwritten by the next.
-    """
-    if isinstance(parts, str):
-        parts = parts.encode("utf-8", "replace")
-    if isinstance(parts, bytes):
-        parts = [parts]
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise EvaluationError(f"{path}: cannot be written: {error.strerror}; free the disk or choose another") from None
-
-
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    write_whole(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    atomic_write(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

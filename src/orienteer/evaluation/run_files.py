@@ -13,8 +13,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
+from orienteer.data.atomic import atomic_write
 from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.files import write_whole
 from orienteer.evaluation.summary import Summary
 from orienteer.session import Record
 
@@ -118,5 +118,5 @@ class _Growing:
     def finish(self) -> None:
         self._write()
         with self._partial.open("rb") as file:
-            write_whole(self._path, iter(lambda: file.read(1 << 20), b""))
+            atomic_write(self._path, iter(lambda: file.read(1 << 20), b""))
         self._partial.unlink()

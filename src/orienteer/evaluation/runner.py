@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.agents import ConfiguredAgent, make_agent
+from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.evaluation import examples, summaries
@@ -38,7 +39,7 @@ from orienteer.evaluation.depth import ranks_of
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import figure_data
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
-from orienteer.evaluation.files import file_names, write_json, write_whole
+from orienteer.evaluation.files import file_names, write_json
 from orienteer.evaluation.journal import Costs, Journal, played_with, read_journal
 from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping
@@ -134,7 +135,7 @@ def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.P
         except (OSError, ValueError) as error:
             raise EvaluationError(f"{folder} holds no finished evaluation: {error}; run `orienteer evaluate`") from None
         metrics[name].pop("_run", None)
-    write_whole(Path(file), combined(metrics, figures))
+    atomic_write(Path(file), combined(metrics, figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ def _judge(
         {agent: link(file, work.out) for agent, (file, _) in shown.items()} if texts else None,
         shown[best][1] if best else "",
     )  # fmt: skip
-    write_whole(work.out / "report.md", report(findings))
+    atomic_write(work.out / "report.md", report(findings))
     # Last, so that a folder with metrics.json in it is a finished evaluation.
     write_json(work.out / "metrics.json", {**metrics, "_run": run})
     timed = {entry.name: Costs.read(work.journals[entry.name].costs, entry.name).seconds for entry in work.entries}
@@ -303,7 +304,7 @@ def _write_examples(work: _Work, judged: Sequence[Summary]) -> dict[str, tuple[P
             parts.append(f"### {rule} of {code(summary.name)}: {gain:+.3f}\n\n{examples.lay_out(record, ranks)}")
         file = work.out / "examples" / f"{work.journals[summary.name].name}.md"
         text = "\n".join(parts)
-        write_whole(file, f"# Example sessions of {code(summary.name)}\n\n{text}")
+        atomic_write(file, f"# Example sessions of {code(summary.name)}\n\n{text}")
         written[summary.name] = (file, text)
     return written
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from orienteer.agents import ConfiguredAgent
+from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.files import write_whole
 from orienteer.evaluation.journal import MEND
 from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summary import Summary
@@ -57,7 +57,7 @@ def save(file: Path, told: Mapping[str, Any], summary: Summary) -> None:
         "step_sums": summary.step_sums.tolist(),
         "final": summary.final,
     }  # fmt: skip
-    write_whole(file, json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n")
+    atomic_write(file, json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n")
 
 
 def load(file: Path, expected: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from orienteer.errors import OrienteerError
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
+from orienteer.data.atomic import atomic_write
+from orienteer.errors import ModelCorruptError, ModelMissingError
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 # What an encoder's configuration may bring along from the model that it was part of; the last is a path of the
@@ -93,17 +92,8 @@ def write_folder(
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     own = {key: value for key, value in config.items() if key not in _FOREIGN}
     text = json.dumps({**own, kind: {**told, "sha256": sums}}, indent=1, sort_keys=True, default=str) + "\n"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in {**content, CONFIG: text.encode()}.items():
-            partial = folder / f".{name}.partial"
-            with partial.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(folder / name)
-    except OSError as error:
-        raise OrienteerError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
+    for name, data in {**content, CONFIG: text.encode()}.items():
+        atomic_write(folder / name, data)
 
 
 def quantise(

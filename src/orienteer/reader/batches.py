@@ -10,8 +10,8 @@ from itertools import count, groupby
 
 from tokenizers import Tokenizer
 
+from orienteer.errors import TrainingError
 from orienteer.reader.encoding import Marks, Offset, Pieces, Window, head_and_room, pieces, window_at
-from orienteer.reader.errors import TrainingError
 from orienteer.reader.mining import Evidence, TrainingRow
 
 

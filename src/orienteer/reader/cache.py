@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from orienteer.data.passage import Passage
-from orienteer.reader.errors import ReaderError
+from orienteer.errors import OrienteerError
 from orienteer.reader.protocol import Reader, Reading
 
 # A reading without its answer, which the passage gives back: score, logit, start, end.
@@ -24,7 +24,7 @@ _QUESTIONS_AT_ONCE = 64
 _KEYS_AT_ONCE = 500  # SQLite takes at most 999 values in one statement in its older builds
 
 
-class CacheError(ReaderError):
+class CacheError(OrienteerError):
     """A cache file that cannot be used."""
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from orienteer.data.passage import Passage
-from orienteer.reader.errors import ModelCorruptError
+from orienteer.errors import ModelCorruptError
 
 MAX_PIECES = 256  # of a window, its special tokens included
 OVERLAP = 64  # wordpieces that one window of a long text shares with the next

@@ -6,7 +6,6 @@ Mined once from any engine and kept in one file, so that training needs neither 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.data import Passage, Question
+from orienteer.data.atomic import atomic_path
 from orienteer.data.compression import compressed, read_blocks
 from orienteer.engine.protocol import Engine
 from orienteer.errors import DataError
@@ -129,20 +129,12 @@ def reading_rows(path: Path) -> Iterator[TrainingRow]:
 
 
 def write_rows(path: Path, rows: Iterable[TrainingRow]) -> int:
-    """Writes rows, compressed as the suffix says, whole or not at all; returns how many."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Writes rows atomically, compressed as the suffix says; returns how many."""
     count = 0
-    try:
-        with partial.open("wb") as raw:
-            with compressed(raw, path) as out:
-                for row in rows:
-                    out.write(json.dumps(_fields(row), ensure_ascii=False).encode() + b"\n")
-                    count += 1
-            raw.flush()
-            os.fsync(raw.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_path(path) as partial, partial.open("wb") as raw, compressed(raw, path) as out:
+        for row in rows:
+            out.write(json.dumps(_fields(row), ensure_ascii=False).encode() + b"\n")
+            count += 1
     return count
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from transformers import BertConfig, BertModel
 
+from orienteer.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.models.model_folder import CONFIG, TOKENIZER, dequantise
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.reader.folder import SHIPPED, load_folder, save_folder
 
 # The likeness of question and passage before training, as a logit: what a cosine of 1 is worth, and none.

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from orienteer.data.passage import Passage
+from orienteer.errors import ModelCorruptError
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Window, encode
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
 from orienteer.reader.protocol import Reading
 

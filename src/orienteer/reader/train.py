@@ -25,12 +25,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from orienteer.errors import TrainingError
 from orienteer.models.fake_quantization import rounded
 from orienteer.reader.answer_matching import exact_match, f1
 from orienteer.reader.batches import Example, Share, StreamConfig, batches, cut_whole, groups_of
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Marks, head_and_room, pieces, window_at
-from orienteer.reader.errors import TrainingError
 from orienteer.reader.measures import auc
 from orienteer.reader.mining import Evidence, TrainingRow
 from orienteer.reader.model import ReaderModel, load_tokenizer, tensors_of

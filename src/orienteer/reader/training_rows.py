@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orienteer.data import read_questions
 from orienteer.engine.protocol import Engine
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 from orienteer.reader.mining import MiningConfig, TrainingRow, mine, read_rows, reading_rows, write_rows
 
 

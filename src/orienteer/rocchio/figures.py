@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from orienteer.data.atomic import atomic_write
 from orienteer.errors import MissingExtraError
-from orienteer.rocchio.output import write_whole
 
 Stats = Mapping[str, Mapping[str, Any]]  # by grammar
 
@@ -28,7 +28,7 @@ def draw(stats: Stats, folder: Path) -> list[Path]:
             drawn = io.BytesIO()
             figure.savefig(drawn, format="svg", metadata={"Date": None})
         files.append(folder / f"{name}.svg")
-        write_whole(files[-1], [drawn.getvalue()])
+        atomic_write(files[-1], [drawn.getvalue()])
     return files
 
 

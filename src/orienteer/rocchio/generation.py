@@ -26,13 +26,14 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
+from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query.refinement import clean
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.config import Plan, RocchioError, Variant
-from orienteer.rocchio.output import Header, header_line, read_session, session_line, write_whole
+from orienteer.rocchio.output import Header, header_line, read_session, session_line
 from orienteer.session.record import fingerprint
 from orienteer.workers import run_chunks
 
@@ -224,7 +225,7 @@ class _Job:
         plan = {**json.loads(header_line(header)), **self._digest()}
         file = self.parts / "plan.json"
         if not file.exists():
-            write_whole(file, [json.dumps(plan, indent=1).encode()])
+            atomic_write(file, [json.dumps(plan, indent=1).encode()])
             return
         try:
             was = json.loads(file.read_bytes())
@@ -257,7 +258,7 @@ class _Job:
         return [(session.id, session.variant) for session in sessions] == list(expected)
 
     def keep(self, number: int, found: Found) -> None:
-        write_whole(self.part(number), [found.lines])
+        atomic_write(self.part(number), [found.lines])
         seconds, cpu = round(found.seconds, 3), round(found.cpu_seconds, 3)
         row = {"chunk": number, "seconds": seconds, "cpu_seconds": cpu, "read": found.read}
         with (self.parts / "costs.jsonl").open("a", encoding="utf-8") as file:
@@ -271,8 +272,8 @@ class _Job:
 
         costs = self._costs()
         row = {name: getattr(costs, name) for name in Costs.__slots__}
-        write_whole(self._costs_file, [json.dumps(row).encode() + b"\n"])
-        write_whole(self.out, lines())
+        atomic_write(self._costs_file, [json.dumps(row).encode() + b"\n"])
+        atomic_write(self.out, lines())
         shutil.rmtree(self.parts, ignore_errors=True)
         return costs
 

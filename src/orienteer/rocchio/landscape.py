@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from orienteer.data.atomic import atomic_write
 from orienteer.query import G3
 from orienteer.rocchio.config import HEADROOM_SNIPPET, Plan, Variant
-from orienteer.rocchio.output import RocchioSession, write_whole
+from orienteer.rocchio.output import RocchioSession
 from orienteer.rocchio.stats import measures
 from orienteer.session import Settings
 
@@ -45,4 +46,4 @@ def landscape(sessions: Iterable[RocchioSession]) -> list[dict[str, float]]:
 
 def write_landscape(rows: Iterable[dict[str, float]], out: Path) -> None:
     """JSON lines, as `evaluate` draws them."""
-    write_whole(out, (json.dumps(row).encode() + b"\n" for row in rows))
+    atomic_write(out, (json.dumps(row).encode() + b"\n" for row in rows))

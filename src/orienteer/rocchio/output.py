@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from orienteer.data.compression import compressed, read_blocks
+from orienteer.data.atomic import atomic_write
+from orienteer.data.compression import read_blocks
 from orienteer.data.lines import filled_lines
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Refinement, parse
@@ -224,22 +225,6 @@ def _sessions(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[Rocchi
             raise RocchioError(f"{path}, line {number}: {error}") from None
 
 
-def write_whole(path: Path, parts: Iterable[bytes]) -> None:
-    """Writes a file under another name, compressed as its suffix says, flushes it, and puts it in its place."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            with compressed(file, path) as out:
-                for part in parts:
-                    out.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise RocchioError(f"{path}: cannot be written: {error.strerror}; free the disk or choose another") from None
-
-
 def write_compact(sources: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
     """The sessions of files made alike, in the compact form, those that were not searched too; how many there are.
 
@@ -264,5 +249,5 @@ def write_compact(sources: Sequence[str | os.PathLike[str]], out: str | os.PathL
                 count += 1
                 yield session_line(session, compact=True)
 
-    write_whole(Path(out), lines())
+    atomic_write(Path(out), lines())
     return count

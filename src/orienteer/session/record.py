@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from orienteer.data.atomic import atomic_path
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import OrienteerError
@@ -218,22 +219,12 @@ def _action(text: str | None) -> Refinement | Undo | None:
 
 
 def write_records(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
-    """Writes a file of records, whole or not at all, and returns how many."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Writes a file of records atomically and returns how many."""
     count = 0
-    try:
-        with partial.open("wb") as file:
-            for each in records:
-                file.write(to_line(each))
-                count += 1
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_path(Path(path)) as partial, partial.open("wb") as file:
+        for each in records:
+            file.write(to_line(each))
+            count += 1
     return count
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from orienteer.reader.errors import TrainingError
+from orienteer.data.atomic import atomic_path
+from orienteer.errors import TrainingError
 
 NAME = "checkpoint.safetensors"
 
@@ -24,12 +24,9 @@ def save(folder: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer,
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for number, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in state.items()}
-    partial = folder / f".{NAME}.partial"
     metadata = {"place": json.dumps(dict(place), default=str)}
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial, metadata=metadata)
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.replace(folder / NAME)
+    with atomic_path(folder / NAME) as partial:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial, metadata=metadata)
 
 
 def resume(folder: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:

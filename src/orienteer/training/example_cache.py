@@ -13,11 +13,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from orienteer.data.atomic import atomic_write
 from orienteer.data.compression import read_blocks
 from orienteer.data.lines import filled_lines
-from orienteer.errors import OrienteerError
-from orienteer.reader.errors import TrainingError
-from orienteer.rocchio.output import write_whole
+from orienteer.errors import OrienteerError, TrainingError
 
 DONE = "done.json"
 
@@ -37,10 +36,10 @@ def build(
     while _part(folder, number).exists():
         number += 1
     for batch in batches(number):
-        write_whole(_part(folder, number), map(_line, batch))
+        atomic_write(_part(folder, number), map(_line, batch))
         number += 1
         show(number)
-    write_whole(folder / DONE, [_line({"parts": number})])
+    atomic_write(folder / DONE, [_line({"parts": number})])
 
 
 def read(folder: Path) -> Iterator[Row]:

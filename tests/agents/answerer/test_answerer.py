@@ -22,8 +22,8 @@ from orienteer.agents.pointer.imitation_targets import Label, Moment
 from orienteer.agents.t5.codec import Codec
 from orienteer.agents.t5.model_files import load_folder
 from orienteer.engine import EmbeddedEngine
+from orienteer.errors import ModelMissingError
 from orienteer.query import G4
-from orienteer.reader.errors import ModelMissingError
 from orienteer.session import Environment, ObservedPassage, Session, Settings
 
 CODEC = Codec(seq2seq_tokenizer(), tiny_shape())

@@ -28,9 +28,8 @@ from orienteer.agents.muzero.tries import Spelling
 from orienteer.agents.pointer.rendering import SNIPPET, Renderer
 from orienteer.agents.spec import CheckpointMissingError
 from orienteer.engine import EmbeddedEngine, Engine
-from orienteer.errors import OrienteerError
+from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
 from orienteer.query import G4, Query, Refinement
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.session import Environment, Settings, run_sessions
 from orienteer.session.explanations import check_notes, tree_of
 

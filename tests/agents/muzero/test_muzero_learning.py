@@ -42,7 +42,7 @@ from orienteer.agents.muzero.root import Mind  # noqa: E402
 from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
 from orienteer.agents.muzero.weight_sync import publish, published  # noqa: E402
-from orienteer.reader.errors import TrainingError  # noqa: E402
+from orienteer.errors import TrainingError  # noqa: E402
 
 torch.set_num_threads(1)  # products of this size gain nothing from two, and wait for each other on a busy machine
 

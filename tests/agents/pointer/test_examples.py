@@ -21,8 +21,8 @@ from orienteer.agents.pointer.featurize import Viewer
 from orienteer.agents.pointer.imitation_targets import Label, Moment, by_id, grammars_of, label, moments
 from orienteer.agents.pointer.model_files import Layout
 from orienteer.engine import EmbeddedEngine, Engine
+from orienteer.errors import TrainingError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
-from orienteer.reader.errors import TrainingError
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio import Header, Plan, RocchioSession, rocchio_sessions, variants_of
 from orienteer.rocchio.output import header_line, session_line

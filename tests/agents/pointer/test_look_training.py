@@ -23,8 +23,7 @@ from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
 from orienteer.agents.pointer.model_files import load_folder  # noqa: E402
 from orienteer.data import Question  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
-from orienteer.errors import OrienteerError  # noqa: E402
-from orienteer.reader.errors import TrainingError  # noqa: E402
+from orienteer.errors import OrienteerError, TrainingError  # noqa: E402
 from orienteer.session import Environment, Settings  # noqa: E402
 
 HELD, SHARE = FEATURES.index("holds answer 1"), FEATURES.index("share of the question")

@@ -23,9 +23,8 @@ from orienteer.agents.pointer.decoding import Choices, Decoding, choices
 from orienteer.agents.pointer.head import Scores, pool
 from orienteer.agents.pointer.model_files import Layout, load_folder
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
-from orienteer.errors import OrienteerError
+from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
 from orienteer.query import GRAMMARS, Operator, Refinement
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 from orienteer.session import STOP, UNDO, Agent, Environment, Settings, Stop, run_sessions
 
 WORLD = ReferenceEngine(PASSAGES)

@@ -27,8 +27,8 @@ from orienteer.agents.pointer.model_files import Layout, load_folder  # noqa: E4
 from orienteer.agents.pointer.rendering import mark_ids  # noqa: E402
 from orienteer.agents.pointer.train import TrainConfig, held_out_measures, to_int8, train  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
+from orienteer.errors import TrainingError  # noqa: E402
 from orienteer.query import G0, G4  # noqa: E402
-from orienteer.reader.errors import TrainingError  # noqa: E402
 from orienteer.reader.train import Progress  # noqa: E402
 from orienteer.session import Environment, Settings  # noqa: E402
 

@@ -27,8 +27,8 @@ from orienteer.agents.pointer.rendering import (
     places,
 )
 from orienteer.engine import ReferenceEngine
+from orienteer.errors import ModelCorruptError
 from orienteer.query import GRAMMARS, Refinement
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.session import Lexicon, ObservedPassage, Term
 
 ENGINE = ReferenceEngine(PASSAGES)

@@ -18,8 +18,8 @@ from orienteer.agents.t5.decoder import Decoder, Hypotheses, Memory
 from orienteer.agents.t5.generator import Writer
 from orienteer.agents.t5.model_files import load_folder, quantise
 from orienteer.agents.t5.trie import Trie
+from orienteer.errors import ModelCorruptError, ModelMissingError
 from orienteer.models.model_folder import dequantise
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from orienteer.agents.t5.model import Seq2Seq, from_files, load, scratch  # noqa
 from orienteer.agents.t5.model_files import load_folder, to_int8  # noqa: E402
 from orienteer.agents.t5.stream import Pair, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
 from orienteer.agents.t5.train import Progress, TrainConfig, rate, train  # noqa: E402
-from orienteer.reader.errors import TrainingError  # noqa: E402
+from orienteer.errors import TrainingError  # noqa: E402
 
 
 @pytest.fixture(params=["t5", "t5 gated", "bert", "pointer"])

@@ -18,8 +18,8 @@ from orienteer.agents.action_space import open_slots, usable
 from orienteer.agents.t5.agent import T5Agent
 from orienteer.agents.t5.model_files import to_int8
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
+from orienteer.errors import ModelMissingError
 from orienteer.query import G1, G2, G4, GRAMMARS, Operator, Refinement
-from orienteer.reader.errors import ModelMissingError
 from orienteer.session import STOP, Environment, Lexicon, Observation, Settings, run_sessions
 
 ENGINE = ReferenceEngine(PASSAGES)

@@ -20,10 +20,9 @@ from orienteer.agents.t5.model_files import load_folder
 from orienteer.agents.t5.presets import PRESETS
 from orienteer.commands.t5 import _Run
 from orienteer.engine import EmbeddedEngine, open_index
-from orienteer.errors import OrienteerError
+from orienteer.errors import OrienteerError, TrainingError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
 from orienteer.reader import TrainedReader
-from orienteer.reader.errors import TrainingError
 from orienteer.session import Environment, Settings, run_sessions
 from orienteer.training import example_cache as rows
 

@@ -18,9 +18,9 @@ from orienteer.agents.pointer.data import World
 from orienteer.agents.pointer.imitation_targets import Moment
 from orienteer.agents.t5.stream import Pair
 from orienteer.data.passage import Question
+from orienteer.errors import TrainingError
 from orienteer.query import Grammar
 from orienteer.reader.answer_matching import holds_answer
-from orienteer.reader.errors import TrainingError
 from orienteer.rocchio.output import read_sessions
 from orienteer.training import example_cache as rows
 from orienteer.training.example_cache import Row

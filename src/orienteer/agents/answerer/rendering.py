@@ -9,8 +9,8 @@ from typing import Any
 
 from orienteer.agents.t5.model_files import ModelFiles
 from orienteer.agents.t5.rendering import passage_sentences
+from orienteer.errors import ModelCorruptError
 from orienteer.query.refinement import clean
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.session import ObservedPassage
 
 SHIPPED = Path(__file__).parent / "weights"

@@ -22,13 +22,12 @@ from orienteer.agents.lookahead.candidates import Sight
 from orienteer.agents.lookahead.passage_features import FEATURES
 from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.decoding import Choices
-from orienteer.agents.pointer.examples import write_whole
+from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
-from orienteer.errors import QueryError
+from orienteer.errors import QueryError, TrainingError
 from orienteer.query import Query
 from orienteer.reader.answer_matching import holds_answer
-from orienteer.reader.errors import TrainingError
 from orienteer.session import Environment, Session
 
 TOGETHER = 16  # questions in lock-step
@@ -94,7 +93,7 @@ def gathered(
         path = folder / f"{start // TOGETHER:05}.safetensors"
         if not path.exists():
             generator = np.random.default_rng([outing.seed, *batch[0].id.encode()])
-            write_whole(path, save(*_packed(_together(environment, agent, batch, outing, generator))))
+            atomic_write(path, save(*_packed(_together(environment, agent, batch, outing, generator))))
         found += _unpacked(path)
         show(start + len(batch))
     return found

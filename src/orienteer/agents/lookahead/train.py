@@ -21,7 +21,7 @@ from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.examples import key
 from orienteer.agents.pointer.model_files import PointerFiles
 from orienteer.data.passage import Question
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 from orienteer.session import Environment
 from orienteer.session.record import fingerprint
 

@@ -22,8 +22,8 @@ from orienteer.agents.muzero.tries import Trie, local_tries
 from orienteer.agents.pointer.agent import plain_tokenizer
 from orienteer.agents.pointer.decoding import has_room
 from orienteer.engine.protocol import Engine
+from orienteer.errors import ModelCorruptError
 from orienteer.query import GRAMMARS
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
 from orienteer.session.explanations import tree_notes

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from orienteer.agents.muzero.replay import Replay
 from orienteer.agents.muzero.trajectory import pack, unpack
 from orienteer.agents.muzero.weight_sync import write
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 
 CHECKPOINT = "checkpoint.safetensors"
 

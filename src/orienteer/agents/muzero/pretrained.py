@@ -22,9 +22,9 @@ from orienteer.agents.pointer import model_files as pointer
 from orienteer.agents.pointer.agent import plain_tokenizer
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.rendering import KINDS, SOURCES
+from orienteer.errors import ModelCorruptError, ModelMissingError
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, dequantise
 from orienteer.reader import folder as reader
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError
 
 HIDDEN = 256
 _KINDS = "encoder.embeddings.token_type_embeddings.weight"

@@ -18,9 +18,9 @@ from orienteer.agents.muzero.deterministic_matmul import Floats
 from orienteer.agents.muzero.observation_tokens import Look, layered_kinds, layered_table
 from orienteer.agents.pointer.head import pool
 from orienteer.agents.pointer.linear import linear
+from orienteer.errors import ModelCorruptError
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
 
 _KINDS = "encoder.embeddings.token_type_embeddings.weight"

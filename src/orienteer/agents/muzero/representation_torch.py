@@ -18,9 +18,9 @@ from orienteer.agents.muzero.pretrained import Base
 from orienteer.agents.muzero.trajectory import Row, Turn
 from orienteer.agents.pointer.model import PointerModel
 from orienteer.agents.pointer.rendering import SOURCES, mark_ids
+from orienteer.errors import ModelCorruptError, TrainingError
 from orienteer.models.model_folder import dequantise
 from orienteer.query import Grammar
-from orienteer.reader.errors import ModelCorruptError, TrainingError
 
 
 class Seeing(nn.Module):

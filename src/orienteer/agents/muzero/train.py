@@ -33,7 +33,7 @@ from orienteer.agents.muzero.self_play import rethink
 from orienteer.agents.muzero.trajectory import Episode, Turn
 from orienteer.agents.muzero.tries import Trie
 from orienteer.agents.muzero.weight_sync import publish
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 from orienteer.training.log import Board
 from orienteer.workers import MakeWork, run_chunks
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,9 +18,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from orienteer.agents.muzero.grammar import LOCAL
-from orienteer.errors import OrienteerError
+from orienteer.data.atomic import atomic_path, atomic_write
+from orienteer.errors import ModelCorruptError, OrienteerError
 from orienteer.reader.encoding import pieces
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.session import Term
 
 MOST_PIECES = 16  # of a word; what follows is left out
@@ -201,19 +200,13 @@ def write_index_trie(folder: Path, terms: Sequence[str], spelling: Spelling) -> 
     trie = build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in _FILES:
-            partial = folder / f".{name}.partial"
-            with partial.open("wb") as file:
-                np.save(file, getattr(trie, name))
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(folder / f"{name}.npy")
-        told = {"words": len(words), "nodes": len(trie), "spelling": spelling.digest}
-        partial = folder / f".{_DONE}.partial"
-        partial.write_text(json.dumps(told) + "\n")
-        partial.replace(folder / _DONE)
     except OSError as error:
         raise IndexTrieError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
+    for name in _FILES:
+        with atomic_path(folder / f"{name}.npy") as partial, partial.open("wb") as file:
+            np.save(file, getattr(trie, name))
+    told = {"words": len(words), "nodes": len(trie), "spelling": spelling.digest}
+    atomic_write(folder / _DONE, json.dumps(told) + "\n")
     return len(words)
 
 

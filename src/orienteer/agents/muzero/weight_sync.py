@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from orienteer.reader.errors import TrainingError
+from orienteer.data.atomic import atomic_path
+from orienteer.errors import TrainingError
 
 PUBLISHED = "published.safetensors"
 
@@ -36,13 +36,7 @@ def published(folder: Path) -> tuple[dict[str, NDArray[Any]], int]:
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """A file that appears whole or not at all: a kill at any moment leaves the last one."""
+    """Writes arrays atomically: a kill at any time leaves the last file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
+    with atomic_path(path) as partial:
         save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, partial, dict(metadata))
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be written: {error.strerror}; free the disk or choose another") from None

@@ -21,11 +21,10 @@ from orienteer.agents.pointer.featurize import View, Viewer
 from orienteer.agents.pointer.head import Head, Scores
 from orienteer.agents.pointer.model_files import SHIPPED, PointerFiles, load_folder
 from orienteer.engine.protocol import Engine
-from orienteer.errors import OrienteerError
+from orienteer.errors import ModelCorruptError, OrienteerError
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import GRAMMARS, Grammar
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
 

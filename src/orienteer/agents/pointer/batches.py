@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orienteer.agents.pointer.examples import Example
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 
 _HELD_OUT = 50  # one question of so many
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ from safetensors.numpy import save as save_safetensors
 from orienteer.agents.action_space import SLOTS, grammar_slots, slot_of
 from orienteer.agents.pointer.featurize import Viewer
 from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.data.atomic import atomic_write
+from orienteer.errors import TrainingError
 from orienteer.query import GRAMMARS, Grammar
-from orienteer.reader.errors import TrainingError
 
 VERSION = 1
 DONE = "done.json"
@@ -110,10 +110,10 @@ def build(
     made = viewer()
     for batch in batches(number):
         examples = [example for moment in batch if (example := encode(moment, made)) is not None]
-        write_whole(_part(folder, number), save_safetensors(_pack(examples), {"version": str(VERSION)}))
+        atomic_write(_part(folder, number), save_safetensors(_pack(examples), {"version": str(VERSION)}))
         number += 1
         show(number)
-    write_whole(folder / DONE, json.dumps({"version": VERSION, "parts": number}).encode())
+    atomic_write(folder / DONE, json.dumps({"version": VERSION, "parts": number}).encode())
 
 
 def read(folder: Path) -> Iterator[Example]:
@@ -201,16 +201,3 @@ def _joined(parts: Sequence[NDArray[Any]], kind: Any, width: int | None = None) 
 
 def _part(folder: Path, number: int) -> Path:
     return folder / f"{number:05}.safetensors"
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """The file as a whole, or none."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be written: {error.strerror}; free the disk or choose another") from None

@@ -8,9 +8,9 @@ from itertools import islice
 
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
+from orienteer.errors import TrainingError
 from orienteer.query import GRAMMARS, Grammar, Refinement
 from orienteer.query.refinement import clean
-from orienteer.reader.errors import TrainingError
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.output import Header, RocchioSession
 from orienteer.session import Observation

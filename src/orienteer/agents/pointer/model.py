@@ -19,8 +19,8 @@ from orienteer.agents.pointer.examples import Example
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.model_files import Layout, PointerFiles, load_folder, save_folder
 from orienteer.agents.pointer.rendering import KINDS, SOURCES, mark_ids
+from orienteer.errors import ModelCorruptError, TrainingError
 from orienteer.models.model_folder import CONFIG, dequantise
-from orienteer.reader.errors import ModelCorruptError, TrainingError
 from orienteer.reader.model import ReaderModel, load_tokenizer
 
 HIDDEN = 256

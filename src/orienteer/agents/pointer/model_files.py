@@ -13,9 +13,9 @@ from orienteer.agents.lookahead.passage_features import FEATURES
 from orienteer.agents.pointer.decoding import Decoding
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.rendering import MAX_PIECES
+from orienteer.errors import ModelCorruptError
 from orienteer.models.model_folder import Tensors, corrupt, read_folder, write_folder
 from orienteer.query import GRAMMARS
-from orienteer.reader.errors import ModelCorruptError
 
 SHIPPED = Path(__file__).parent / "weights"
 

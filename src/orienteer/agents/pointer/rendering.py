@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from orienteer.agents.action_space import SLOTS, nearest_slot
+from orienteer.errors import ModelCorruptError
 from orienteer.reader.encoding import Marks, pieces
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.session import Lexicon, Observation, ObservedPassage
 
 MAX_PIECES = 320

@@ -25,8 +25,8 @@ from orienteer.agents.pointer.examples import Example
 from orienteer.agents.pointer.losses import losses
 from orienteer.agents.pointer.model import PointerModel
 from orienteer.agents.pointer.model_files import Layout, PointerFiles, load_folder, save_folder
+from orienteer.errors import TrainingError
 from orienteer.models.model_folder import quantise
-from orienteer.reader.errors import TrainingError
 from orienteer.reader.model import load_tokenizer
 from orienteer.reader.train import Progress, schedule
 from orienteer.training import checkpoint

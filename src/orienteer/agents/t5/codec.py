@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tokenizers import Tokenizer
 
 from orienteer.agents.t5.config import Shape
-from orienteer.reader.errors import ModelCorruptError
+from orienteer.errors import ModelCorruptError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -19,8 +19,8 @@ from orienteer.agents.t5.layout import Layout
 from orienteer.agents.t5.rendering import STOP_SENTENCE, prefix, render_state, sentence
 from orienteer.agents.t5.stream import Pair
 from orienteer.data.passage import Question
+from orienteer.errors import TrainingError
 from orienteer.query import Grammar
-from orienteer.reader.errors import TrainingError
 from orienteer.rocchio.output import read_sessions
 from orienteer.training import example_cache as rows
 from orienteer.training.example_cache import Row

@@ -11,8 +11,8 @@ from orienteer.agents.t5.codec import Codec
 from orienteer.agents.t5.ct2_encoder import TextEncoder
 from orienteer.agents.t5.decoder import Decoder
 from orienteer.agents.t5.model_files import ModelFiles
+from orienteer.errors import ModelCorruptError
 from orienteer.models.model_folder import dequantise
-from orienteer.reader.errors import ModelCorruptError
 from orienteer.reader.runtime import Compute
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.agents.t5.model_files import ModelFiles
+from orienteer.errors import ModelCorruptError
 from orienteer.query import GRAMMARS
-from orienteer.reader.errors import ModelCorruptError
 
 SHIPPED = Path(__file__).parent / "weights"
 

@@ -25,8 +25,8 @@ from orienteer.agents.t5.decoder import NEVER
 from orienteer.agents.t5.encoder_cache import Remembered
 from orienteer.agents.t5.model_files import ModelFiles, Purpose, load_folder, purpose_of
 from orienteer.agents.t5.stream import Row
+from orienteer.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.models.model_folder import CONFIG, Tensors, dequantise
-from orienteer.reader.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.reader.model import ReaderModel, load_tokenizer, reader_folder
 
 

@@ -9,7 +9,7 @@ from math import exp
 from typing import NamedTuple
 
 from orienteer.agents.t5.codec import Codec
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 
 _HELD_OUT = 50  # one question of so many
 

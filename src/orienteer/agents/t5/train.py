@@ -22,7 +22,7 @@ from orienteer.agents.t5.codec import Codec
 from orienteer.agents.t5.model import Seq2Seq, from_files
 from orienteer.agents.t5.model_files import ModelFiles, Purpose, load_folder, save_folder
 from orienteer.agents.t5.stream import Place, Row, by_tokens
-from orienteer.reader.errors import TrainingError
+from orienteer.errors import TrainingError
 from orienteer.training import checkpoint
 from orienteer.training.log import Board
 
