@@ -37,6 +37,10 @@ class Comparison:
     p: float
     p_holm: float
 
+    def __str__(self) -> str:
+        interval = f"[{self.low:+.2f}, {self.high:+.2f}]"
+        return f"{self.agent} - {self.baseline}, {self.measure}: {self.difference:+.2f} {interval}, p {self.p_holm:.3f}"
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
