@@ -47,7 +47,7 @@ def check_measures(measures: Sequence[str]) -> None:
 
 
 def read_values(folder: Path, agents: Sequence[str], measures: Sequence[str]) -> dict[str, dict[str, Floats]]:
-    """Agent → measure → its value for each question [N], from the summaries in `folder`; NaN where it does not apply."""
+    """Agent → measure → one value a question [N], from the summaries in `folder`; NaN where it does not apply."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted((folder / "summaries").glob("*.json")):
         try:
