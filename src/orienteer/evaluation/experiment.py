@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from orienteer.agents import Entry
+from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError
@@ -123,7 +123,7 @@ class Experiment:
 
 
 def experiment(
-    agents: Sequence[str | Entry],
+    agents: Sequence[str | ConfiguredAgent],
     questions: Iterable[Question],
     *,
     engine: Engine,
@@ -134,7 +134,7 @@ def experiment(
 ) -> Experiment:
     """Runs every agent on every question and measures it.
 
-    agents     names as `orienteer agents` lists them, or entries with an agent of one's own
+    agents     names as `orienteer agents` lists them, or agents of one's own as `ConfiguredAgent`
     reader     None: the shipped one
     out        a folder for sessions, run files and the report, where an interrupted run goes on; None: kept nowhere
     progress   called after each chunk of questions
@@ -150,7 +150,7 @@ def experiment(
 
 
 def _run(
-    agents: Sequence[str | Entry], questions: Iterable[Question], engine: Engine, reader: Reader | None,
+    agents: Sequence[str | ConfiguredAgent], questions: Iterable[Question], engine: Engine, reader: Reader | None,
     settings: Settings | None, out: Path, progress: OnProgress | None, *, keep: bool,
 ) -> Experiment:  # fmt: skip
     if reader is None:
