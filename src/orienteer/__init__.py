@@ -1,28 +1,59 @@
 """Agents that use a search engine the way a skilled person does.
 
-The whole public API: data (`Passage`, `Question`), queries (`Query`, `Refinement`, `parse`, `GRAMMARS`), and engines.
+This is the whole public API; the rest of the package may change between versions.
+
+    from orienteer import Searcher
+
+    print(Searcher.open().ask("who first isolated sodium metal"))
 """
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from orienteer.data import Passage, Question, read_passages, read_questions
 from orienteer.errors import OrienteerError
-from orienteer.query import GRAMMARS, Query, Refinement, parse
 
 if TYPE_CHECKING:
+    from orienteer.agents import Agent, ConfiguredAgent, check_agent, make_agent, register_agent
+    from orienteer.api import Answer, Searcher
+    from orienteer.data import Passage, Question, read_passages, read_questions
     from orienteer.engine import Engine, Hit, build_index, check_engine, open_index, update_index
+    from orienteer.engine.open import open_engine
+    from orienteer.query import GRAMMARS, Query, Refinement, parse
+    from orienteer.reader import Reader
+    from orienteer.session import STOP, UNDO, Environment, Observation, Settings
 
-_ENGINE = ("Engine", "Hit", "build_index", "check_engine", "open_index", "update_index")
+try:
+    __version__ = version("orienteer")
+except PackageNotFoundError:  # a source tree that nobody installed
+    __version__ = "0+unknown"
+
+# Each name is imported when it is first used, so that `import orienteer` and small commands start at once.
+_HOME = {
+    "agents": ("Agent", "ConfiguredAgent", "check_agent", "make_agent", "register_agent"),
+    "api": ("Answer", "Searcher"),
+    "data": ("Passage", "Question", "read_passages", "read_questions"),
+    "engine": ("Engine", "Hit", "build_index", "check_engine", "open_index", "update_index"),
+    "engine.open": ("open_engine",),
+    "query": ("GRAMMARS", "Query", "Refinement", "parse"),
+    "reader": ("Reader",),
+    "session": ("STOP", "UNDO", "Environment", "Observation", "Settings"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "GRAMMARS", "Engine", "Hit", "OrienteerError", "Passage", "Query", "Question", "Refinement",
-    "build_index", "check_engine", "open_index", "parse", "read_passages", "read_questions", "update_index",
+    "GRAMMARS", "STOP", "UNDO", "Agent", "Answer", "ConfiguredAgent", "Engine", "Environment", "Hit", "Observation",
+    "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "Searcher", "Settings", "__version__",
+    "build_index", "check_agent", "check_engine", "make_agent", "open_engine", "open_index", "parse",
+    "read_passages", "read_questions", "register_agent", "update_index",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    """The engine is imported when it is first used."""
-    if name not in _ENGINE:
+    if name not in _MODULE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("orienteer.engine"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -59,14 +59,14 @@ def play(
         started = perf_counter()
         sessions = environment.open(batch)
         while places := [i for i, session in enumerate(sessions) if not session.ended]:
-            going = _step(environment, agent, [sessions[i] for i in places])
+            going = advance(environment, agent, [sessions[i] for i in places])
             for i, session in zip(places, going, strict=True):
                 sessions[i] = session
         environment.seconds.total += perf_counter() - started
         yield sessions
 
 
-def _step(environment: Environment, agent: Agent, sessions: Sequence[Session]) -> list[Session]:
+def advance(environment: Environment, agent: Agent, sessions: Sequence[Session]) -> list[Session]:
     """One action for every session."""
     observations = environment.observe(sessions)
     with environment.seconds.counting("agent"):

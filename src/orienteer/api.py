@@ -1,0 +1,342 @@
+"""The front door: `Searcher` puts a question to an index through an agent, and returns the answer with its passages.
+
+from orienteer import Searcher
+
+searcher = Searcher.open("my-index")           # a folder, an OpenSearch URL; nothing: the bundled corpus
+result = searcher.ask("who first isolated sodium metal")
+print(result.answer, result.confidence)
+for passage in result.passages:
+    print(passage.title, passage.text)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orienteer.agents import Agent, ConfiguredAgent, make_agent
+from orienteer.agents.registry import sees_answers
+from orienteer.bundled import bundled_engine
+from orienteer.data import Passage, Question, read_passages
+from orienteer.defaults import AGENT
+from orienteer.engine import Engine, Hit, build_index
+from orienteer.engine.open import open_engine
+from orienteer.errors import DataError, OrienteerError
+from orienteer.query import Query, Refinement, parse
+from orienteer.reader import CachedReader, Reader, TrainedReader
+from orienteer.session import Environment, Record, Session, Settings, play, record
+from orienteer.session.runner import TOGETHER, advance
+from orienteer.session.state import Ending
+
+if TYPE_CHECKING:
+    from orienteer.session.environment import Seconds
+
+Paths = str | os.PathLike[str]
+Documents = Paths | Iterable[Paths] | Iterable[Passage] | Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassage:
+    """A passage of an answer, best first.
+
+    ps      the reader's calibrated probability that the passage holds the answer to the question
+    answer  what the reader takes for the answer: `text[start:end]`
+    query   the query that found it, at step `step` with rank `rank`
+    """
+
+    id: str
+    title: str
+    text: str
+    ps: float
+    answer: str
+    start: int
+    end: int
+    query: str
+    step: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStep:
+    """One query of a session; `action` is "" for the question itself, else the refinement or the undo.
+
+    `entered` and `left` are the ids of passages that the step brought into the best five, or drove out.
+    """
+
+    action: str
+    query: str
+    hits: tuple[str, ...]
+    entered: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer took; the parts of `seconds` are those of a batch where several questions were asked together."""
+
+    queries: int
+    passages_read: int
+    seconds: float
+    engine_seconds: float
+    reader_seconds: float
+    agent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question. Prints as text, renders in a notebook, and goes to JSON.
+
+    confidence  the reader's calibrated probability that the first passage holds the answer
+    ended       why the session ended; None while it goes on (`Searcher.stream`)
+    record      the whole session, as `orienteer show` and the workbench read it
+    """
+
+    question: str
+    answer: str
+    confidence: float
+    passages: tuple[FoundPassage, ...]
+    steps: tuple[SearchStep, ...]
+    cost: Cost
+    agent: str
+    ended: Ending | None
+    error: str
+    record: Record = field(repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, without the record."""
+        return {each.name: _data(getattr(self, each.name)) for each in fields(self) if each.name != "record"}
+
+    def to_json(self, **options: Any) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, **options)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from orienteer.session.console import lay_out
+
+        out = StringIO()
+        console = Console(file=out, width=100, color_system=None)
+        for line in lay_out(self.record):
+            console.print(line, soft_wrap=True)
+        return out.getvalue().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.record._repr_html_()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A passage that a query found, with its BM25 score."""
+
+    id: str
+    score: float
+    title: str
+    text: str
+
+
+class Searcher:
+    """An index, a reader and an agent. Reader and agent are loaded at the first question; safe to share by threads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        agent: str | Agent | ConfiguredAgent = AGENT,
+        steps: int = 20,
+        budget: int | None = None,
+        reader: Reader | Paths | None = None,
+        **options: Any,
+    ) -> None:
+        """See `open`; `engine` is any implementation of the `Engine` protocol."""
+        if isinstance(agent, str) and sees_answers(agent):
+            raise OrienteerError(f"the agent {agent!r} searches by known answers; play it with `evaluate`")
+        if budget is not None and budget < 1:
+            raise OrienteerError(f"budget = {budget}; expected 1 passage or more, or None for no limit")
+        self.engine, self.budget = engine, budget
+        self._agent, self._given_reader = agent, reader
+        self._settings, self._options = Settings(steps=steps), options
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(
+        cls,
+        index: Paths | None = None,
+        *,
+        agent: str | Agent | ConfiguredAgent = AGENT,
+        steps: int = 20,
+        budget: int | None = None,
+        reader: Reader | Paths | None = None,
+        **options: Any,
+    ) -> Searcher:
+        """A searcher over an index.
+
+        Args:
+          index: a folder, `DIR,DIR` for shards, or `https://host:9200/index` of OpenSearch or Elasticsearch; None for
+            the small corpus that comes with the package.
+          agent: a name (`orienteer agents` lists them), an object with a method `act`, or what `make_agent` returns.
+          steps: refinements at most.
+          budget: a session ends once it has read this many passages; None for no limit.
+          reader: a `Reader`, or the folder of one; None for the shipped one.
+          options: of the agent or its sessions: `grammar="G1"`, `order="agreement"`.
+        """
+        engine = bundled_engine() if index is None else open_engine(os.fspath(index))
+        return cls(engine, agent=agent, steps=steps, budget=budget, reader=reader, **options)
+
+    @classmethod
+    def index(cls, documents: Documents, out: Paths, **options: Any) -> Searcher:
+        """Builds the index `out` and opens it.
+
+        Args:
+          documents: files or folders as `read_passages` takes them, `Passage` objects, or mappings with `id`, `title`
+            and `text`.
+          out: folder of the new index.
+          options: as for `open`.
+        """
+        build_index(_passages(documents), Path(out))
+        return cls.open(out, **options)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """The reader, loaded once; readings are kept in memory."""
+        with self._lock:
+            given = self._given_reader
+            if isinstance(given, Reader):
+                return given
+            return CachedReader(TrainedReader.from_pretrained(None if given is None else Path(given)))
+
+    @cached_property
+    def agent(self) -> ConfiguredAgent:
+        """The agent with the settings of its sessions, loaded once."""
+        with self._lock:
+            given = self._agent
+            if isinstance(given, ConfiguredAgent):
+                return given
+            if isinstance(given, str):
+                return make_agent(given, self.engine, self._settings, **self._options)
+            return ConfiguredAgent(type(given).__name__, given, replace(self._settings, **self._options))
+
+    def ask(self, question: str) -> Answer:
+        """Lets the agent search, and returns the answer with its passages, steps and cost."""
+        [answer] = self.ask_many([question])
+        return answer
+
+    def ask_many(self, questions: Iterable[str], *, together: int = TOGETHER) -> Iterator[Answer]:
+        """Answers in the questions' order; `together` sessions share each call of engine, reader and agent."""
+        waiting = iter(questions)
+        while batch := list(islice(waiting, together)):
+            environment = self._environment()
+            for sessions in play(environment, self.agent.agent, map(_question, batch), together=together):
+                for session in sessions:
+                    yield self._answer(session, environment)
+
+    def stream(self, question: str) -> Iterator[Answer]:
+        """The answer so far after each step, and last the final one; `steps[-1]` is the newest step.
+
+        An ensemble, whose members search each by itself, comes whole.
+        """
+        environment = self._environment()
+        if hasattr(self.agent.agent, "play"):
+            yield self.ask(question)
+            return
+        sessions = environment.open([_question(question)])
+        yield self._answer(sessions[0], environment)
+        while not sessions[0].ended:
+            sessions = advance(environment, self.agent.agent, sessions)
+            yield self._answer(sessions[0], environment)
+
+    def search(self, query: str | Query, k: int = 5) -> list[SearchHit]:
+        """The top k passages of one query, by BM25: `search('rover +title:mars -contents:"red planet"')`."""
+        hits = list(self.engine.search(parse(query) if isinstance(query, str) else query, k))
+        passages = self.engine.passages([hit.id for hit in hits])
+        return [SearchHit(h.id, float(h.score), p.title, p.text) for h, p in zip(hits, passages, strict=True)]
+
+    def refine(
+        self, query: str | Query, refinements: Iterable[str | Refinement], k: int = 5
+    ) -> list[Sequence[Hit]]:  # fmt: skip
+        """The top k of the query with each refinement added, in one pass: `refine("rover", ["+title:mars", "-moon"])`.
+
+        The lists are exactly those of `search`, as ids and scores; `engine.passages` has the texts.
+        """
+        asked = parse(query) if isinstance(query, str) else query
+        return list(self.engine.refine(asked, [_refinement(each) for each in refinements], k))
+
+    def _environment(self) -> Environment:
+        return self.agent.environment(self.engine, self.reader, budget=self.budget)
+
+    def _answer(self, session: Session, environment: Environment) -> Answer:
+        best = session.best
+        return Answer(
+            question=session.question.question,
+            answer=session.answer,
+            confidence=float(best[0].reading.score) if best else 0.0,
+            passages=tuple(
+                FoundPassage(
+                    each.passage.id, each.passage.title, each.passage.text, float(each.reading.score),
+                    each.reading.answer, int(each.reading.start), int(each.reading.end),
+                    str(session.steps[each.step].query), each.step, each.rank,
+                )
+                for each in best
+            ),
+            steps=tuple(
+                SearchStep(
+                    "" if step.action is None else str(step.action), str(step.query),
+                    tuple(hit.id for hit in step.hits), step.entered, step.left,
+                )
+                for step in session.steps
+            ),
+            cost=_cost(session, environment.seconds),
+            agent=self.agent.name,
+            ended=session.ended,
+            error=session.error,
+            record=record(session, environment, self.agent.name),
+        )  # fmt: skip
+
+
+def _data(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_data(each) for each in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _cost(session: Session, seconds: Seconds) -> Cost:
+    parts = seconds.engine, seconds.reader, seconds.agent
+    return Cost(session.queries, session.passages_read, seconds.total or sum(parts), *parts)
+
+
+def _question(text: str) -> Question:
+    if not text.strip():
+        raise OrienteerError("an empty question; ask something in plain words")
+    return Question("ask", text)
+
+
+def _refinement(given: str | Refinement) -> Refinement:
+    if isinstance(given, Refinement):
+        return given
+    query = parse(given)
+    if query.question or len(query.refinements) != 1:
+        raise OrienteerError(f"{given!r} is not one refinement; write one like +term, -title:term or contents:term^4")
+    return query.refinements[0]
+
+
+def _passages(documents: Documents) -> Iterator[Passage]:
+    if isinstance(documents, str | os.PathLike):
+        yield from read_passages([Path(documents)])
+        return
+    for each in documents:
+        if isinstance(each, Passage):
+            yield each
+        elif isinstance(each, Mapping):
+            try:
+                yield Passage(str(each["id"]), str(each.get("title") or ""), str(each["text"]))
+            except KeyError as error:
+                raise DataError(f"a document without {error.args[0]!r}: {dict(each)!r:.200}") from None
+        else:
+            yield from read_passages([Path(each)])
