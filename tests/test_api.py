@@ -19,6 +19,7 @@ from orienteer import (
     Query,
     Refinement,
     Searcher,
+    evaluate,
     make_agent,
     open_engine,
 )
@@ -61,6 +62,7 @@ def test_an_answer_has_its_passages_steps_and_cost(searcher: Searcher) -> None:
     assert result.steps[1].action in result.steps[1].query
     assert result.cost.queries == 5
     assert result.cost.passages_read >= len(result.passages)
+    assert result.cost.seconds.total > 0
     assert result.ended == "steps"
     for passage in result.passages:
         assert passage.text[passage.start : passage.end] == passage.answer
@@ -188,6 +190,13 @@ def test_a_question_that_finds_nothing_is_an_empty_answer(searcher: Searcher) ->
     result = searcher.ask("zyxwv qponm")
     assert (result.answer, result.confidence, result.passages) == ("", 0.0, ())
     assert "No passage found" in str(result)
+
+
+def test_agents_are_compared_on_questions(index: Path) -> None:
+    result = evaluate(["bm25+ps", "prf-answer"], QUESTIONS, index, steps=2, reader=LexicalReader(), limit=4)
+    assert result.agents == ["bm25+ps", "prf-answer"]
+    assert "prf-answer" in result.table()
+    assert result.compare("prf-answer", "bm25+ps")[0].measure == "NDCG@5"
 
 
 def test_threads_share_a_searcher(searcher: Searcher) -> None:

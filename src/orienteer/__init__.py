@@ -15,13 +15,13 @@ from orienteer.errors import OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.agents import Agent, ConfiguredAgent, check_agent, make_agent, register_agent
-    from orienteer.api import Answer, Searcher
+    from orienteer.api import Answer, Searcher, evaluate
     from orienteer.data import Passage, Question, read_passages, read_questions
     from orienteer.engine import Engine, Hit, build_index, check_engine, open_index, update_index
     from orienteer.engine.open import open_engine
     from orienteer.query import GRAMMARS, Query, Refinement, parse
     from orienteer.reader import Reader
-    from orienteer.session import STOP, UNDO, Environment, Observation, Settings
+    from orienteer.session import STOP, UNDO, Action, Environment, Observation, Settings
 
 try:
     __version__ = version("orienteer")
@@ -31,21 +31,21 @@ except PackageNotFoundError:  # a source tree that nobody installed
 # Each name is imported when it is first used, so that `import orienteer` and small commands start at once.
 _HOME = {
     "agents": ("Agent", "ConfiguredAgent", "check_agent", "make_agent", "register_agent"),
-    "api": ("Answer", "Searcher"),
+    "api": ("Answer", "Searcher", "evaluate"),
     "data": ("Passage", "Question", "read_passages", "read_questions"),
     "engine": ("Engine", "Hit", "build_index", "check_engine", "open_index", "update_index"),
     "engine.open": ("open_engine",),
     "query": ("GRAMMARS", "Query", "Refinement", "parse"),
     "reader": ("Reader",),
-    "session": ("STOP", "UNDO", "Environment", "Observation", "Settings"),
+    "session": ("STOP", "UNDO", "Action", "Environment", "Observation", "Settings"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "GRAMMARS", "STOP", "UNDO", "Agent", "Answer", "ConfiguredAgent", "Engine", "Environment", "Hit", "Observation",
-    "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "Searcher", "Settings", "__version__",
-    "build_index", "check_agent", "check_engine", "make_agent", "open_engine", "open_index", "parse",
-    "read_passages", "read_questions", "register_agent", "update_index",
+    "GRAMMARS", "STOP", "UNDO", "Action", "Agent", "Answer", "ConfiguredAgent", "Engine", "Environment", "Hit",
+    "Observation", "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "Searcher", "Settings",
+    "__version__", "build_index", "check_agent", "check_engine", "evaluate", "make_agent", "open_engine", "open_index",
+    "parse", "read_passages", "read_questions", "register_agent", "update_index",
 ]  # fmt: skip
 
 

@@ -20,12 +20,13 @@ from functools import cached_property
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from orienteer.agents import Agent, ConfiguredAgent, make_agent
 from orienteer.agents.registry import sees_answers
 from orienteer.bundled import bundled_engine
-from orienteer.data import Passage, Question, read_passages
+from orienteer.data import Passage, Question, read_passages, read_questions
 from orienteer.defaults import AGENT
 from orienteer.engine import Engine, Hit, build_index
 from orienteer.engine.open import open_engine
@@ -33,11 +34,13 @@ from orienteer.errors import DataError, OrienteerError
 from orienteer.query import Query, Refinement, parse
 from orienteer.reader import CachedReader, Reader, TrainedReader
 from orienteer.session import Environment, Record, Session, Settings, play, record
+from orienteer.session.environment import Seconds
 from orienteer.session.runner import TOGETHER, advance
 from orienteer.session.state import Ending
 
 if TYPE_CHECKING:
-    from orienteer.session.environment import Seconds
+    from orienteer.evaluation.experiment import Experiment
+    from orienteer.evaluation.progress import OnProgress
 
 Paths = str | os.PathLike[str]
 Documents = Paths | Iterable[Paths] | Iterable[Passage] | Iterable[Mapping[str, Any]]
@@ -80,14 +83,11 @@ class SearchStep:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer took; the parts of `seconds` are those of a batch where several questions were asked together."""
+    """What an answer took; `seconds` are those of the whole batch where several questions were asked together."""
 
     queries: int
     passages_read: int
-    seconds: float
-    engine_seconds: float
-    reader_seconds: float
-    agent_seconds: float
+    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,7 @@ class Searcher:
           reader: a `Reader`, or the folder of one; None for the shipped one.
           options: of the agent or its sessions: `grammar="G1"`, `order="agreement"`.
         """
-        engine = bundled_engine() if index is None else open_engine(os.fspath(index))
-        return cls(engine, agent=agent, steps=steps, budget=budget, reader=reader, **options)
+        return cls(_open(index), agent=agent, steps=steps, budget=budget, reader=reader, **options)
 
     @classmethod
     def index(cls, documents: Documents, out: Paths, **options: Any) -> Searcher:
@@ -207,10 +206,7 @@ class Searcher:
     def reader(self) -> Reader:
         """The reader, loaded once; readings are kept in memory."""
         with self._lock:
-            given = self._given_reader
-            if isinstance(given, Reader):
-                return given
-            return CachedReader(TrainedReader.from_pretrained(None if given is None else Path(given)))
+            return _load_reader(self._given_reader)
 
     @cached_property
     def agent(self) -> ConfiguredAgent:
@@ -246,10 +242,12 @@ class Searcher:
         if hasattr(self.agent.agent, "play"):
             yield self.ask(question)
             return
+        started = perf_counter()
         sessions = environment.open([_question(question)])
         yield self._answer(sessions[0], environment)
         while not sessions[0].ended:
             sessions = advance(environment, self.agent.agent, sessions)
+            environment.seconds.total = perf_counter() - started
             yield self._answer(sessions[0], environment)
 
     def search(self, query: str | Query, k: int = 5) -> list[SearchHit]:
@@ -292,7 +290,7 @@ class Searcher:
                 )
                 for step in session.steps
             ),
-            cost=_cost(session, environment.seconds),
+            cost=Cost(session.queries, session.passages_read, replace(environment.seconds)),
             agent=self.agent.name,
             ended=session.ended,
             error=session.error,
@@ -300,15 +298,57 @@ class Searcher:
         )  # fmt: skip
 
 
+def evaluate(
+    agents: Sequence[str | ConfiguredAgent],
+    questions: Paths | Iterable[Question],
+    index: Engine | Paths | None = None,
+    *,
+    steps: int = 20,
+    reader: Reader | Paths | None = None,
+    out: Paths | None = None,
+    limit: int | None = None,
+    progress: OnProgress | None = None,
+) -> Experiment:
+    """Plays every agent on every question and measures the results.
+
+        result = evaluate(["bm25+ps", "pointer"], "dev.jsonl", "my-index")
+        print(result.table())
+        print(result.compare("pointer", "bm25+ps"))
+
+    Args:
+      agents: names, or what `make_agent` returns.
+      questions: a file as `read_questions` takes it, or `Question` objects with answers.
+      index: as for `Searcher.open`, or an engine.
+      steps: refinements at most.
+      reader: a `Reader`, or the folder of one; None for the shipped one.
+      out: a folder for sessions, run files and the report; an interrupted evaluation is continued there.
+      limit: only the first so many questions.
+      progress: called as the evaluation goes on.
+    """
+    from orienteer.evaluation.experiment import experiment
+
+    engine = index if isinstance(index, Engine) else _open(index)
+    asked = read_questions(questions) if isinstance(questions, str | os.PathLike) else questions
+    return experiment(
+        agents, islice(asked, limit), engine=engine, reader=_load_reader(reader), settings=Settings(steps=steps),
+        out=out, progress=progress,
+    )  # fmt: skip
+
+
+def _open(index: Paths | None) -> Engine:
+    return bundled_engine() if index is None else open_engine(os.fspath(index))
+
+
+def _load_reader(given: Reader | Paths | None) -> Reader:
+    if isinstance(given, Reader):
+        return given
+    return CachedReader(TrainedReader.from_pretrained(None if given is None else Path(given)))
+
+
 def _data(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_data(each) for each in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
-def _cost(session: Session, seconds: Seconds) -> Cost:
-    parts = seconds.engine, seconds.reader, seconds.agent
-    return Cost(session.queries, session.passages_read, seconds.total or sum(parts), *parts)
 
 
 def _question(text: str) -> Question:

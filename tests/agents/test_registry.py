@@ -6,7 +6,8 @@ import pytest
 from lexical_reader import LexicalReader
 from small_world import QUESTIONS
 
-from orienteer.agents import AgentNameError, agent_names, agent_specs, check_agent, make_agent
+from orienteer.agents import AgentNameError, agent_names, agent_specs, check_agent, make_agent, register_agent
+from orienteer.agents import registry as registry_module
 from orienteer.engine import Engine
 from orienteer.query import Refinement
 from orienteer.session import Environment, Session, Settings, run_sessions
@@ -97,3 +98,81 @@ def test_bm25_at_n_reads_n_passages_and_keeps_the_best_five(engine: Engine) -> N
 
 def _opened(engine: Engine) -> list[Session]:
     return Environment(engine, LexicalReader(), Settings()).open(QUESTIONS)
+
+
+class Patient:
+    """Does nothing, in so many ways."""
+
+    def __init__(self, engine: Engine, times: int = 1, loud: bool = False, name: str = "x") -> None:
+        self.given = times, loud, name
+
+    def act(self, observations: object) -> list[object]:
+        return []
+
+
+@pytest.fixture
+def open_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "_REGISTERED", {})
+    monkeypatch.setattr(registry_module, "_looked_for", True)
+
+
+@pytest.mark.usefixtures("open_registry")
+def test_a_registered_agent_takes_its_own_options_and_those_of_sessions(engine: Engine) -> None:
+    assert register_agent("patient", Patient) is Patient
+    assert [spec.names for spec in agent_specs()][-1] == "patient"
+    assert agent_specs()[-1].about == "Does nothing, in so many ways."
+    by_name = make_agent("patient[times=3;loud=true;steps=7]", engine)
+    by_keyword = make_agent("patient", engine, times=3, loud=True, steps=7)
+    for made in (by_name, by_keyword):
+        assert made.agent.given == (3, True, "x")  # type: ignore[attr-defined]
+        assert made.settings == Settings(steps=7)
+
+
+@pytest.mark.usefixtures("open_registry")
+def test_register_agent_is_a_decorator_too_and_registering_again_replaces(engine: Engine) -> None:
+    register_agent("patient", Patient)
+
+    @register_agent("patient", about="another")
+    def make(engine: Engine) -> Patient:
+        return Patient(engine, times=9)
+
+    assert make_agent("patient", engine).agent.given[0] == 9  # type: ignore[attr-defined]
+    assert [spec.about for spec in agent_specs() if spec.names == "patient"] == ["another"]
+
+
+@pytest.mark.usefixtures("open_registry")
+@pytest.mark.parametrize(
+    ("name", "make", "says"),
+    [
+        ("bm25", Patient, "one of Orienteer's own"), ("bm25@7+ps", Patient, "expected small letters"),
+        ("Mine", Patient, "expected small letters"), ("mine", lambda: None, "takes no engine"),
+        ("mine", lambda engine, steps: None, "'steps' is a setting of sessions"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_registered_says_why(name: str, make: object, says: str) -> None:
+    with pytest.raises(AgentNameError, match=says):
+        register_agent(name, make)  # type: ignore[type-var]
+
+
+@pytest.mark.usefixtures("open_registry")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("patient[times=many]", "times = 'many'; expected int"), ("patient[loud=yes]", "expected bool"),
+        ("patient[size=3]", "unknown option 'size'; expected one of .*loud.*times"), ("thing", "without a method act"),
+    ],
+)  # fmt: skip
+def test_a_registered_agent_refuses_what_it_does_not_take(name: str, says: str, engine: Engine) -> None:
+    register_agent("patient", Patient)
+    register_agent("thing", lambda engine: object())  # type: ignore[arg-type, return-value]
+    with pytest.raises(AgentNameError, match=says):
+        make_agent(name, engine)
+
+
+def test_options_of_a_name_are_keyword_arguments_in_python(engine: Engine) -> None:
+    assert make_agent("bm25@8+ps", engine, depth=3).settings.hits == 3
+    joined = make_agent("ensemble", engine, members=["bm25+ps", "prf-answer"], budget=9, steps=2)
+    assert [member.name for member in joined.agent.members] == ["bm25+ps", "prf-answer"]  # type: ignore[attr-defined]
+    assert joined.agent.budget == 9  # type: ignore[attr-defined]
+    with pytest.raises(AgentNameError, match="unknown option 'grammar'"):
+        make_agent("bm25", engine, grammar="G1")

@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 
 from orienteer.commands.terminal import out, plain, print_json
-from orienteer.data.passage import Question
 from orienteer.defaults import AGENT
 from orienteer.errors import OrienteerError
 
@@ -24,6 +23,7 @@ def ask(
     index: Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")] = None,
     agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = AGENT,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    budget: Annotated[int | None, typer.Option(help="stop once so many passages are read", min=1)] = None,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
 ) -> None:
@@ -31,28 +31,15 @@ def ask(
 
     orienteer ask 'who wrote war and peace' --index my-index
     """
-    from orienteer.agents import make_agent
-    from orienteer.agents.registry import sees_answers
-    from orienteer.bundled import bundled_engine
-    from orienteer.engine.open import open_engine
-    from orienteer.reader import TrainedReader
-    from orienteer.session import Settings, record, run_sessions, to_line
+    from orienteer.api import Searcher
+    from orienteer.session import to_line
     from orienteer.session.console import lay_out
 
-    if not question.strip():
-        raise OrienteerError("an empty question; ask something in plain words")
-    if sees_answers(agent):
-        raise OrienteerError(f"{agent} searches by known answers, and {question!r} has none; play it with `evaluate`")
-    trained = TrainedReader.from_pretrained(reader)
-    engine = open_engine(index) if index is not None else bundled_engine()
-    entry = make_agent(agent, engine, Settings(steps=steps))
-    environment = entry.environment(engine, trained)
-    run = run_sessions(environment, entry.agent, [Question("ask", question)])
-    kept = record(run.sessions[0], environment, entry.name)
+    answer = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader).ask(question)
     if as_json:
-        sys.stdout.write(to_line(kept).decode())
+        sys.stdout.write(to_line(answer.record).decode())
         return
-    for line in lay_out(kept, seconds=run.seconds):
+    for line in lay_out(answer.record, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
 
 

@@ -30,7 +30,7 @@ from orienteer.models.model_folder import CONFIG, Tensors, dequantise
 from orienteer.reader.model import ReaderModel, load_tokenizer, reader_folder
 
 
-class Seq2Seq(nn.Module):  # type: ignore[misc]
+class Seq2Seq(nn.Module):
     """Source tokens in, the log-probability of target tokens out.
 
     Word vectors are shared by encoder, decoder and, unless there is a `head`, the output. A decoder that copies
