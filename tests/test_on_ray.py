@@ -112,7 +112,7 @@ def test_embeddings_are_those_of_one_process(two_nodes: Any, tmp_path: Path) -> 
     from orienteer.dense import Crew, TextEncoder, embed_index
 
     build_index(PASSAGES, tmp_path / "index")
-    bert, index = save_bare(tmp_path / "bert"), open_index(tmp_path / "index").index
+    bert, index = save_bare(tmp_path / "bert"), open_index(tmp_path / "index")
     encoder = TextEncoder.from_pretrained(bert, threads=1)
     embed_index(index, encoder, tmp_path / "here", shard=2)
     with second_node(two_nodes) as node:

@@ -42,14 +42,14 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def embeddings(tmp_path_factory: pytest.TempPathFactory, embedded: EmbeddedEngine, encoder_folder: Path) -> Path:
     folder = tmp_path_factory.mktemp("embeddings")
-    embed_index(embedded.index, TextEncoder.from_pretrained(encoder_folder, threads=1), folder, shard=5)
+    embed_index(embedded, TextEncoder.from_pretrained(encoder_folder, threads=1), folder, shard=5)
     return folder
 
 
 @pytest.fixture(scope="module")
 def retriever(embedded: EmbeddedEngine, embeddings: Path, encoder_folder: Path) -> EmbeddingRetriever:
     encoder = TextEncoder.from_pretrained(encoder_folder, threads=1)
-    return EmbeddingRetriever(embedded.index, Embeddings.open(embeddings), encoder)
+    return EmbeddingRetriever(embedded, Embeddings.open(embeddings), encoder)
 
 
 @pytest.fixture(scope="module")

@@ -44,5 +44,5 @@ def embeddings_folder(
     tmp_path_factory: pytest.TempPathFactory, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> Path:  # fmt: skip
     folder = tmp_path_factory.mktemp("embeddings")
-    embed_index(engine.index, encoder, folder, shard=5)
+    embed_index(engine, encoder, folder, shard=5)
     return folder

@@ -93,9 +93,7 @@ def test_a_join_of_runs_from_other_processors_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: EmbeddedEngine,
     encoder: TextEncoder, embeddings_folder: Path,
 ) -> None:  # fmt: skip
-    write_run(
-        tmp_path / "a.trec", EmbeddingRetriever(engine.index, Embeddings.open(embeddings_folder), encoder), QUESTIONS
-    )
+    write_run(tmp_path / "a.trec", EmbeddingRetriever(engine, Embeddings.open(embeddings_folder), encoder), QUESTIONS)
     notes = json.loads((tmp_path / "a.json").read_text())
     for name, covers, vectors in (("a", [[0, 5]], "here"), ("b", [[5, 12]], "there")):
         (tmp_path / f"{name}.trec").write_bytes((tmp_path / "a.trec").read_bytes())

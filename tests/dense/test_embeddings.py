@@ -64,13 +64,11 @@ def test_a_stopped_run_taken_up_again_gives_the_same_bytes(
     assert isinstance(tired, Tired)
     tired.left = after
     with pytest.raises(KeyboardInterrupt):
-        embed_index(engine.index, tired, tmp_path, shard=5)
+        embed_index(engine, tired, tmp_path, shard=5)
     with pytest.raises(EmbeddingsMissingError, match=f"{after // 5} of 3 shards"):
         Embeddings.open(tmp_path)
     told: list[Progress] = []
-    embed_index(
-        engine.index, TextEncoder.from_pretrained(encoder_folder, threads=2), tmp_path, shard=5, progress=told.append
-    )
+    embed_index(engine, TextEncoder.from_pretrained(encoder_folder, threads=2), tmp_path, shard=5, progress=told.append)
     assert content(tmp_path) == content(embeddings_folder)
     assert (told[0].done, told[0].seconds_left) == (after // 5 * 5, None)
     assert (told[-1].done, told[-1].total) == (12, 12)
@@ -86,25 +84,25 @@ def test_of_a_range_only_the_shards_that_hold_it_are_made(
     embeddings_folder: Path,
 ) -> None:  # fmt: skip
     told: list[Progress] = []
-    manifest = embed_index(engine.index, encoder, tmp_path, shard=5, passages=passages, progress=told.append)
+    manifest = embed_index(engine, encoder, tmp_path, shard=5, passages=passages, progress=told.append)
     made, whole = content(tmp_path), content(embeddings_folder)
     assert set(made) == {"embeddings.json", *(f"shard-{number:05d}.npy" for number in shards)}
     assert all(made[name] == whole[name] for name in made if name.startswith("shard"))
     size = sum(min(5, 12 - 5 * number) for number in shards)
     assert [(each.done, each.total) for each in (told[0], told[-1])] == [(0, size), (size, size)]
     assert manifest.covered == ((5 * shards[0], min(12, 5 * shards[-1] + 5)),)
-    embed_index(engine.index, encoder, tmp_path, shard=5)
+    embed_index(engine, encoder, tmp_path, shard=5)
     assert content(tmp_path) == whole
 
 
 def test_a_range_leaves_other_shards_as_they_are_and_mends_its_own(
     tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder, embeddings_folder: Path
 ) -> None:
-    embed_index(engine.index, encoder, tmp_path, shard=5)
+    embed_index(engine, encoder, tmp_path, shard=5)
     for number in (0, 1):
         (tmp_path / f"shard-{number:05d}.npy").write_bytes(b"damaged")
     told: list[Progress] = []
-    embed_index(engine.index, encoder, tmp_path, shard=5, passages=range(5, 12), progress=told.append)
+    embed_index(engine, encoder, tmp_path, shard=5, passages=range(5, 12), progress=told.append)
     assert (told[0].done, told[-1].done, told[-1].total) == (2, 7, 7)
     assert content(tmp_path) == {**content(embeddings_folder), "shard-00000.npy": b"damaged"}
 
@@ -114,7 +112,7 @@ def test_a_range_is_shared_by_workers(
     embeddings_folder: Path,
 ) -> None:  # fmt: skip
     crew = Crew(index_folder, encoder_folder, workers=2)
-    embed_index(engine.index, encoder, tmp_path, shard=5, passages=range(7, 12), crew=crew)
+    embed_index(engine, encoder, tmp_path, shard=5, passages=range(7, 12), crew=crew)
     made, whole = content(tmp_path), content(embeddings_folder)
     assert made == {"embeddings.json": made["embeddings.json"]} | {
         name: whole[name] for name in ("shard-00001.npy", "shard-00002.npy")
@@ -126,7 +124,7 @@ def test_a_range_that_is_no_part_of_the_index_is_refused_before_anything_is_writ
     passages: range, tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:
     with pytest.raises(DenseError, match=rf"from {passages.start} to {passages.stop} .* 0 ≤ from < to ≤ 12"):
-        embed_index(engine.index, encoder, tmp_path / "out", passages=passages)
+        embed_index(engine, encoder, tmp_path / "out", passages=passages)
     assert not (tmp_path / "out").exists()
 
 
@@ -134,12 +132,12 @@ def test_part_of_the_embeddings_opens_only_when_asked_for(
     tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:
     for passages in (range(10, 12), range(5)):
-        embed_index(engine.index, encoder, tmp_path, shard=5, passages=passages)
+        embed_index(engine, encoder, tmp_path, shard=5, passages=passages)
     with pytest.raises(EmbeddingsMissingError, match=r"2 of 3 shards.*dense-run --partial"):
         Embeddings.open(tmp_path)
     part = Embeddings.open(tmp_path, partial=True)
     assert part.manifest.covered == ((0, 5), (10, 12))
-    found = EmbeddingRetriever(engine.index, part, encoder).search_many([PASSAGES[10].contents], 20)[0]
+    found = EmbeddingRetriever(engine, part, encoder).search_many([PASSAGES[10].contents], 20)[0]
     assert found[0].id == PASSAGES[10].id
     assert {hit.id for hit in found} == {passage.id for passage in (*PASSAGES[:5], *PASSAGES[10:])}
 
@@ -149,7 +147,7 @@ def test_embeddings_of_which_nothing_is_made_do_not_open(
 ) -> None:
     tired = Tired.from_pretrained(encoder_folder, threads=1)
     with pytest.raises(KeyboardInterrupt):
-        embed_index(engine.index, tired, tmp_path, shard=5)
+        embed_index(engine, tired, tmp_path, shard=5)
     with pytest.raises(EmbeddingsMissingError, match="0 of 3 shards"):
         Embeddings.open(tmp_path, partial=True)
 
@@ -159,7 +157,7 @@ import sys, time
 from orienteer.dense import TextEncoder, embed_index
 from orienteer.engine import open_index
 index, encoder, out = sys.argv[1:]
-embed_index(open_index(index).index, TextEncoder.from_pretrained(encoder, threads=1), out, shard=1,
+embed_index(open_index(index), TextEncoder.from_pretrained(encoder, threads=1), out, shard=1,
             progress=lambda progress: (print(progress.done, flush=True), time.sleep(0.01)))
 """
 
@@ -167,7 +165,7 @@ embed_index(open_index(index).index, TextEncoder.from_pretrained(encoder, thread
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(
     tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:
-    embed_index(engine.index, encoder, tmp_path / "peace", shard=1)
+    embed_index(engine, encoder, tmp_path / "peace", shard=1)
     command = [sys.executable, "-c", KILLED, str(index_folder), str(encoder_folder), str(tmp_path / "war")]
     generator = np.random.default_rng(0)
     kills = 0
@@ -183,7 +181,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(
             break
         kills += 1
     assert kills >= 2
-    embed_index(engine.index, encoder, tmp_path / "war", shard=1)
+    embed_index(engine, encoder, tmp_path / "war", shard=1)
     assert content(tmp_path / "war") == content(tmp_path / "peace")
 
 
@@ -193,11 +191,11 @@ def test_workers_make_the_same_bytes_and_finish_what_one_process_began(
 ) -> None:  # fmt: skip
     crew = Crew(index_folder, encoder_folder, workers=2)
     told: list[Progress] = []
-    embed_index(engine.index, encoder, tmp_path / "new", shard=5, crew=crew, progress=told.append)
+    embed_index(engine, encoder, tmp_path / "new", shard=5, crew=crew, progress=told.append)
     assert content(tmp_path / "new") == content(embeddings_folder)
     assert (told[0].done, told[-1].done, told[-1].seconds_left) == (0, 12, 0)
     (tmp_path / "new" / "shard-00001.npy").unlink()
-    embed_index(engine.index, encoder, tmp_path / "new", shard=5, crew=crew)
+    embed_index(engine, encoder, tmp_path / "new", shard=5, crew=crew)
     assert content(tmp_path / "new") == content(embeddings_folder)
 
 
@@ -206,14 +204,14 @@ def test_a_worker_that_sees_other_passages_is_refused(
 ) -> None:
     build_index(PASSAGES[::-1], tmp_path / "other")
     with pytest.raises(EmbeddingsMismatchError, match="a worker sees other passages"):
-        embed_index(engine.index, encoder, tmp_path / "out", crew=Crew(tmp_path / "other", encoder_folder, workers=2))
+        embed_index(engine, encoder, tmp_path / "out", crew=Crew(tmp_path / "other", encoder_folder, workers=2))
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
 def test_a_damaged_shard_is_found_and_made_again(
     harm: str, tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder, embeddings_folder: Path
 ) -> None:
-    embed_index(engine.index, encoder, tmp_path, shard=5)
+    embed_index(engine, encoder, tmp_path, shard=5)
     file = tmp_path / "shard-00001.npy"
     data = bytearray(file.read_bytes())
     if harm == "flip":
@@ -226,7 +224,7 @@ def test_a_damaged_shard_is_found_and_made_again(
     if harm != "flip":
         with pytest.raises(EmbeddingsCorruptError, match=r"shard-00001.npy.*`orienteer embed` again"):
             Embeddings.open(tmp_path)
-    embed_index(engine.index, encoder, tmp_path, shard=5)
+    embed_index(engine, encoder, tmp_path, shard=5)
     assert content(tmp_path) == content(embeddings_folder)
 
 
@@ -235,7 +233,7 @@ def test_an_index_built_anew_from_the_same_passages_keeps_its_embeddings(
 ) -> None:
     build_index(PASSAGES[:6], tmp_path)
     build_index(PASSAGES, tmp_path)
-    EmbeddingRetriever(open_index(tmp_path).index, Embeddings.open(embeddings_folder), encoder)
+    EmbeddingRetriever(open_index(tmp_path), Embeddings.open(embeddings_folder), encoder)
 
 
 def test_other_passages_and_other_encoders_are_refused(
@@ -244,14 +242,14 @@ def test_other_passages_and_other_encoders_are_refused(
     from bare_bert import save_bare
 
     build_index(PASSAGES[::-1], tmp_path / "index")
-    turned = open_index(tmp_path / "index").index
+    turned = open_index(tmp_path / "index")
     other = TextEncoder.from_pretrained(save_bare(tmp_path / "bert", seed=1), threads=1)
     embeddings = Embeddings.open(embeddings_folder)
     with pytest.raises(EmbeddingsMismatchError, match="of other passages"):
         EmbeddingRetriever(turned, embeddings, encoder)
     with pytest.raises(EmbeddingsMismatchError, match=f"{encoder.fingerprint}, this one is {other.fingerprint}"):
-        EmbeddingRetriever(engine.index, embeddings, other)
-    for index, model, shard in ((turned, encoder, 5), (engine.index, other, 5), (engine.index, encoder, 4)):
+        EmbeddingRetriever(engine, embeddings, other)
+    for index, model, shard in ((turned, encoder, 5), (engine, other, 5), (engine, encoder, 4)):
         with pytest.raises(EmbeddingsMismatchError, match="begun with other passages"):
             embed_index(index, model, embeddings_folder, shard=shard)
 
@@ -260,9 +258,9 @@ def test_a_second_writer_is_refused_at_once(tmp_path: Path, engine: EmbeddedEngi
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
     with pytest.raises(DenseError, match="another process"):
-        embed_index(engine.index, encoder, tmp_path)
+        embed_index(engine, encoder, tmp_path)
     os.close(held)
-    embed_index(engine.index, encoder, tmp_path)
+    embed_index(engine, encoder, tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "other"}', '{"format": "orienteer-embeddings"}'])
@@ -277,7 +275,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(
 ) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DenseError, match="cannot be written"):
-        embed_index(engine.index, encoder, tmp_path / "file" / "folder")
+        embed_index(engine, encoder, tmp_path / "file" / "folder")
     with pytest.raises(EmbeddingsMissingError, match="no embeddings"):
         Embeddings.open(tmp_path / "file")
 
@@ -285,7 +283,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(
 def test_the_retriever_finds_a_passage_by_its_own_words(
     engine: EmbeddedEngine, encoder: TextEncoder, embeddings_folder: Path
 ) -> None:
-    retriever = EmbeddingRetriever(engine.index, Embeddings.open(embeddings_folder), encoder)
+    retriever = EmbeddingRetriever(engine, Embeddings.open(embeddings_folder), encoder)
     found = retriever.search_many([passage.contents for passage in PASSAGES], 3)
     # The last passage is the first again: of equals the first in the index comes first.
     assert [hits[0].id for hits in found] == [passage.id for passage in PASSAGES[:-1]] + ["ardle-1"]

@@ -32,8 +32,7 @@ from orienteer.dense import (
 )
 from orienteer.dense.embeddings import Manifest, rounded
 from orienteer.dense.ranges import as_options, gaps, joined
-from orienteer.engine import build_index, open_index
-from orienteer.engine.embedded.index import Index
+from orienteer.engine import EmbeddedEngine, build_index, open_index
 
 SIZE, WIDTH = 24, 3
 ASKED = [Question("q1", "one"), Question("an id", "two"), Question("empty", " "), Question("q3", "three")]
@@ -55,14 +54,14 @@ class Dice:
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedEngine:
     folder = tmp_path_factory.mktemp("numbers")
     # Ids fall while numbers rise, so that an order by id is no order by number.
     build_index([Passage(f"p{SIZE - n:02d}", "", f"number {n}") for n in range(SIZE)], folder)
-    return open_index(folder, threads=1).index
+    return open_index(folder, threads=1)
 
 
-def some_embeddings(index: Index, seed: int, shard: int) -> Embeddings:
+def some_embeddings(index: EmbeddedEngine, seed: int, shard: int) -> Embeddings:
     """Few different vectors, for ties, with scales a bit apart, for scores that differ in their last bit only."""
     generator = np.random.default_rng(seed)
     rows = rounded(generator.normal(size=(4, WIDTH)).astype(np.float32))[generator.integers(0, 4, SIZE)]
@@ -79,7 +78,12 @@ def part_of(embeddings: Embeddings, numbers: Sequence[int]) -> Embeddings:
 
 
 def write(
-    file: Path, index: Index, embeddings: Embeddings, depth: int = 5, asked: Sequence[Question] = ASKED, turn: float = 0
+    file: Path,
+    index: EmbeddedEngine,
+    embeddings: Embeddings,
+    depth: int = 5,
+    asked: Sequence[Question] = ASKED,
+    turn: float = 0,
 ) -> Path:
     write_run(file, EmbeddingRetriever(index, embeddings, cast(TextEncoder, Dice(turn))), asked, depth)
     return file
@@ -95,7 +99,7 @@ def both(file: Path) -> tuple[bytes, bytes]:
     chance=st.randoms(use_true_random=False),
 )  # fmt: skip
 def test_a_join_of_parts_is_the_run_of_the_whole_byte_for_byte(
-    seed: int, shard: int, depth: int, cuts: set[int], chance: Random, index: Index
+    seed: int, shard: int, depth: int, cuts: set[int], chance: Random, index: EmbeddedEngine
 ) -> None:
     whole = some_embeddings(index, seed, shard)
     count = len(whole.shards)
@@ -111,7 +115,9 @@ def test_a_join_of_parts_is_the_run_of_the_whole_byte_for_byte(
         assert both(Path(folder, "joined.trec")) == expected
 
 
-def test_scores_that_differ_in_their_last_bit_keep_their_order_across_parts(tmp_path: Path, index: Index) -> None:
+def test_scores_that_differ_in_their_last_bit_keep_their_order_across_parts(
+    tmp_path: Path, index: EmbeddedEngine
+) -> None:
     whole = some_embeddings(index, 0, 12)
     for rows, scale in zip(
         whole.shards.values(), (np.float32(1 / 127), np.nextafter(np.float32(1 / 127), 1)), strict=True
@@ -125,7 +131,9 @@ def test_scores_that_differ_in_their_last_bit_keep_their_order_across_parts(tmp_
 
 
 @pytest.mark.parametrize("suffix", ["", ".xz"])
-def test_parts_joined_in_two_sittings_are_replayed_as_the_whole(suffix: str, tmp_path: Path, index: Index) -> None:
+def test_parts_joined_in_two_sittings_are_replayed_as_the_whole(
+    suffix: str, tmp_path: Path, index: EmbeddedEngine
+) -> None:
     whole = some_embeddings(index, 1, 6)
     one, two, three = (
         write(tmp_path / f"{n}.trec.xz", index, part_of(whole, numbers)) for n, numbers in enumerate(([0], [1, 2], [3]))
@@ -138,7 +146,7 @@ def test_parts_joined_in_two_sittings_are_replayed_as_the_whole(suffix: str, tmp
     assert RunRetriever(tmp_path / "runs").search_many(["one", "three"], 5) == expected
 
 
-def test_passages_in_no_part_are_named_with_the_options_that_embed_them(tmp_path: Path, index: Index) -> None:
+def test_passages_in_no_part_are_named_with_the_options_that_embed_them(tmp_path: Path, index: EmbeddedEngine) -> None:
     whole = some_embeddings(index, 2, 4)
     a, b = (write(tmp_path / f"{n}.trec", index, part_of(whole, [n])) for n in (1, 3))
     with pytest.raises(
@@ -151,7 +159,7 @@ def test_passages_in_no_part_are_named_with_the_options_that_embed_them(tmp_path
     assert not (tmp_path / "out.trec").exists()
 
 
-def test_passages_in_two_parts_are_named_with_the_parts(tmp_path: Path, index: Index) -> None:
+def test_passages_in_two_parts_are_named_with_the_parts(tmp_path: Path, index: EmbeddedEngine) -> None:
     whole = some_embeddings(index, 2, 4)
     a = write(tmp_path / "a.trec", index, part_of(whole, range(4)))
     b = write(tmp_path / "b.trec", index, part_of(whole, range(3, 6)))
@@ -161,7 +169,7 @@ def test_passages_in_two_parts_are_named_with_the_parts(tmp_path: Path, index: I
         join_runs([a, a], tmp_path / "out.trec")
 
 
-def test_a_part_with_a_gap_is_refused_with_the_options_that_fill_it(tmp_path: Path, index: Index) -> None:
+def test_a_part_with_a_gap_is_refused_with_the_options_that_fill_it(tmp_path: Path, index: EmbeddedEngine) -> None:
     whole = some_embeddings(index, 2, 4)
     a = write(tmp_path / "a.trec", index, part_of(whole, [0, 2]))
     b = write(tmp_path / "b.trec", index, part_of(whole, [1, 3, 4, 5]))
@@ -180,7 +188,7 @@ def test_a_part_with_a_gap_is_refused_with_the_options_that_fill_it(tmp_path: Pa
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(
-    field: str, value: object, message: str, tmp_path: Path, index: Index
+    field: str, value: object, message: str, tmp_path: Path, index: EmbeddedEngine
 ) -> None:
     whole = some_embeddings(index, 3, 12)
     parts = [write(tmp_path / f"{n}.trec", index, part_of(whole, [n])) for n in (0, 1)]
@@ -190,13 +198,13 @@ def test_parts_that_do_not_belong_together_are_refused(
         join_runs(parts, tmp_path / "out.trec")
 
 
-def test_parts_asked_with_other_vectors_leave_a_trace(tmp_path: Path, index: Index) -> None:
+def test_parts_asked_with_other_vectors_leave_a_trace(tmp_path: Path, index: EmbeddedEngine) -> None:
     whole = some_embeddings(index, 3, 12)
     parts = [write(tmp_path / f"{n}.trec", index, part_of(whole, [n]), turn=n / 100) for n in (0, 1)]
     assert len(join_runs(parts, tmp_path / "out.trec").question_vectors) == 2
 
 
-def test_files_that_are_no_parts_are_refused(tmp_path: Path, index: Index) -> None:
+def test_files_that_are_no_parts_are_refused(tmp_path: Path, index: EmbeddedEngine) -> None:
     whole = some_embeddings(index, 4, 12)
     parts = [write(tmp_path / f"{n}.trec", index, part_of(whole, [n])) for n in (0, 1)]
     (tmp_path / "bm25.trec").write_text("q1 Q0 d1 1 5 bm25\n")

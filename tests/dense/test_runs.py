@@ -21,7 +21,6 @@ from orienteer.dense import (
     RunRetriever,
     TextEncoder,
     embed_index,
-    passages_fingerprint,
     write_run,
 )
 from orienteer.engine import EmbeddedEngine
@@ -32,12 +31,12 @@ ASKED = [*QUESTIONS, Question("an id  of %20 words", " who  keeps\tthe lamp "), 
 
 @pytest.fixture(scope="module")
 def retriever(engine: EmbeddedEngine, encoder: TextEncoder, embeddings_folder: Path) -> EmbeddingRetriever:
-    return EmbeddingRetriever(engine.index, Embeddings.open(embeddings_folder), encoder)
+    return EmbeddingRetriever(engine, Embeddings.open(embeddings_folder), encoder)
 
 
 @pytest.fixture(scope="module")
 def passages(engine: EmbeddedEngine) -> str:
-    return passages_fingerprint(engine.index)
+    return engine.passages_fingerprint
 
 
 @pytest.mark.parametrize("suffix", ["", ".xz", ".gz", ".zst"])
@@ -152,8 +151,8 @@ def test_a_score_comes_back_to_the_bit(tmp_path: Path, retriever: EmbeddingRetri
 def test_a_run_of_a_part_is_not_replayed_and_the_error_says_how_to_finish_it(
     tmp_path: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:
-    embed_index(engine.index, encoder, tmp_path / "embeddings", shard=5, passages=range(5, 10))
-    part = EmbeddingRetriever(engine.index, Embeddings.open(tmp_path / "embeddings", partial=True), encoder)
+    embed_index(engine, encoder, tmp_path / "embeddings", shard=5, passages=range(5, 10))
+    part = EmbeddingRetriever(engine, Embeddings.open(tmp_path / "embeddings", partial=True), encoder)
     notes = write_run(tmp_path / "dev.trec", part, QUESTIONS, depth=4)
     assert (notes.passages, notes.covers) == (12, ((5, 10),))
     with pytest.raises(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
-from orienteer.engine.embedded.explain import Explanation
+from orienteer.engine.protocol import Explanation
 from orienteer.engine.reference import ReferenceEngine
 from orienteer.errors import TooManyClausesError, UnknownFieldError, UnknownPassageError
 from orienteer.query import BOOSTS, FIELDS, Query, Refinement, parse

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from orienteer.agents.baselines import NoRefinement
 from orienteer.agents.spec import AgentRequest, AgentSpec, Checkpoint, CheckpointMissingError, ConfiguredAgent
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, StoresPassages
 from orienteer.session import Settings
 
 if TYPE_CHECKING:
@@ -73,22 +73,20 @@ def find_retriever(engine: Engine, folder: Path | None = None, name: str = "dens
 
 def _over_embeddings(engine: Engine, folder: Path) -> Retriever:
     from orienteer.dense import EmbeddingRetriever, Embeddings, EmbeddingsMismatchError, TextEncoder
-    from orienteer.engine.embedded.engine import EmbeddedEngine
 
     embeddings = Embeddings.open(folder)
-    if not isinstance(engine, EmbeddedEngine):
+    if not isinstance(engine, StoresPassages):
         raise EmbeddingsMismatchError(
             f"{folder} holds the vectors of an embedded index, this engine is a {type(engine).__name__}; "
             "open the index, or replay runs"
         )
-    return EmbeddingRetriever(engine.index, embeddings, TextEncoder.from_pretrained())
+    return EmbeddingRetriever(engine, embeddings, TextEncoder.from_pretrained())
 
 
 def _over_runs(engine: Engine, folder: Path) -> Retriever:
-    from orienteer.dense import RunRetriever, passages_fingerprint
-    from orienteer.engine.embedded.engine import EmbeddedEngine
+    from orienteer.dense import RunRetriever
 
-    return RunRetriever(folder, passages_fingerprint(engine.index) if isinstance(engine, EmbeddedEngine) else None)
+    return RunRetriever(folder, engine.passages_fingerprint if isinstance(engine, StoresPassages) else None)
 
 
 _CHECKPOINT = Checkpoint("orienteer embed")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, StoresTerms
 
 _REMEMBERED = 1 << 14  # passages; the same ones come back at every step of a session
 
@@ -44,22 +44,17 @@ class PassageTerms(Protocol):
 
 
 def passage_terms(engine: Engine) -> PassageTerms:
-    """From the embedded index's own arrays where there are some, else by analysing the passages."""
-    from orienteer.engine.embedded.engine import EmbeddedEngine
-
-    return IndexedTerms(engine) if isinstance(engine, EmbeddedEngine) else AnalysedTerms(engine)
+    """From the terms that the index stores, where it stores some, else by analysing the passages."""
+    return IndexedTerms(engine) if isinstance(engine, StoresTerms) else AnalysedTerms(engine)
 
 
 class IndexedTerms:
-    """From the embedded index: the stream of a passage's terms, and exact frequencies."""
+    """From an engine that stores every passage's terms and their exact frequencies."""
 
-    def __init__(self, engine: Engine) -> None:
-        from orienteer.engine.embedded.engine import EmbeddedEngine
-
-        assert isinstance(engine, EmbeddedEngine)
-        self._index = engine.index
-        self._counts = lru_cache(_REMEMBERED)(self._read)
-        self._background = lru_cache(1 << 17)(self._look_up)
+    def __init__(self, engine: StoresTerms) -> None:
+        self._engine = engine
+        self._counts = lru_cache(_REMEMBERED)(self._count)
+        self._background = lru_cache(1 << 17)(self._probability)
 
     def counts(self, passage: Passage) -> Mapping[str, int]:
         return self._counts(passage.id)
@@ -68,41 +63,24 @@ class IndexedTerms:
         return self._background(term)
 
     def stream(self, passage: Passage) -> NDArray[np.int64]:
-        return self._stream(passage.id)
+        return self._engine.passage_terms(passage.id)
 
     def numbers(self, terms: Sequence[str]) -> list[int]:
-        from orienteer.engine.embedded.clauses import find_terms
-
-        found: list[int] = find_terms(self._index, list(terms)).tolist() if terms else []
-        return found
+        return self._engine.term_numbers(terms)
 
     def text(self, number: int) -> str:
-        return self._index.term(number)
+        return self._engine.term(number)
 
     def idf(self, number: int) -> float:
-        return float(self._index.idf(0, self._index.frequency(0, number)))
+        return self._engine.term_idf(number)
 
-    def _stream(self, passage_id: str) -> NDArray[np.int64]:
-        number = self._index.number(passage_id)
-        if number is None:
-            return np.empty(0, np.int64)
-        ends = self._index.array("stream_ends")
-        stream = self._index.array("stream")[int(ends[number - 1]) if number else 0 : int(ends[number])]
-        return stream[stream >= 0].astype(np.int64)  # without the places of stop words
+    def _count(self, passage_id: str) -> Mapping[str, int]:
+        terms, first, counts = np.unique(self._engine.passage_terms(passage_id), return_index=True, return_counts=True)
+        return {self._engine.term(int(terms[i])): int(counts[i]) for i in np.argsort(first)}
 
-    def _read(self, passage_id: str) -> Mapping[str, int]:
-        stream = self._stream(passage_id)
-        terms, first, counts = np.unique(stream, return_index=True, return_counts=True)
-        return {self._index.term(int(terms[i])): int(counts[i]) for i in np.argsort(first)}
-
-    def _look_up(self, term: str) -> float:
-        [number] = self.numbers([term])
-        if number < 0:
-            return 0.0
-        offsets, codes = self._index.array("offsets"), self._index.array("codes")
-        frequencies = self._index.array("pairs").reshape(-1, 3)[:, 1]
-        occurrences = int(frequencies[codes[offsets[number] : offsets[number + 1]]].sum())
-        return occurrences / int(self._index.field_counts[0, 1])
+    def _probability(self, term: str) -> float:
+        [number] = self._engine.term_numbers([term])
+        return self._engine.term_probability(number) if number >= 0 else 0.0
 
 
 class AnalysedTerms:

@@ -61,7 +61,7 @@ def embed(
     from orienteer.engine import open_index
 
     engine, model = open_index(index), TextEncoder.from_pretrained(encoder, threads)
-    size, crew = engine.index.size, _crew(index, encoder, workers, ray)
+    size, crew = len(engine), _crew(index, encoder, workers, ray)
     passages = None if first == 0 and end is None else range(first, size if end is None else end)
     began, last = -1, 0
     with progress("passages") as show:
@@ -71,7 +71,7 @@ def embed(
             began, last = done.done if began < 0 else began, done.done
             show(done)
 
-        manifest = embed_index(engine.index, model, out_dir, passages=passages, progress=hear, crew=crew)
+        manifest = embed_index(engine, model, out_dir, passages=passages, progress=hear, crew=crew)
     there, made = count(manifest.covered), last - max(0, began)
     if as_json:
         row = {"embeddings": str(out_dir), "passages": manifest.passages, "shards": len(manifest.shards),
@@ -116,7 +116,7 @@ def dense_run(
     from orienteer.engine import open_index
 
     opened = Embeddings.open(embeddings, partial=only_part)
-    retriever = EmbeddingRetriever(open_index(index).index, opened, TextEncoder.from_pretrained(encoder))
+    retriever = EmbeddingRetriever(open_index(index), opened, TextEncoder.from_pretrained(encoder))
     _tell(out_file, write_run(out_file, retriever, read_questions(questions), depth), as_json)
 
 

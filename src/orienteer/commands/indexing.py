@@ -141,9 +141,10 @@ def search(
     if (query is None) == (queries is None):
         raise OrienteerError("give one query, or a file of them with --queries FILE")
     from orienteer.engine.open import open_engine
+    from orienteer.engine.protocol import Explains
 
     engine: Any = open_engine(index, threads=threads)
-    if explain and not hasattr(engine, "explain"):
+    if explain and not isinstance(engine, Explains):
         raise OrienteerError("--explain needs an index in one folder; shards and services do not tell shares")
     if queries is not None:
         return _search_file(engine, queries, k)

@@ -1,7 +1,7 @@
 """Dense retrieval, to compare with: MiniLM's vectors of all passages, exact search, and runs that stand in for them."""
 
 from orienteer.dense.embed import Crew, Progress, embed_index
-from orienteer.dense.embeddings import Embeddings, passages_fingerprint
+from orienteer.dense.embeddings import Embeddings
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.engine import DenseEngine, HybridEngine
 from orienteer.dense.errors import (
@@ -18,5 +18,5 @@ from orienteer.dense.runs import RunRetriever, write_run
 __all__ = [
     "Crew", "DenseEngine", "DenseError", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
     "EmbeddingsMismatchError", "EmbeddingsMissingError", "HybridEngine", "NotInRunError", "Progress", "Retriever",
-    "RunRetriever", "TextEncoder", "embed_index", "join_runs", "passages_fingerprint", "write_run",
+    "RunRetriever", "TextEncoder", "embed_index", "join_runs", "write_run",
 ]  # fmt: skip

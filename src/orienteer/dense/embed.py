@@ -16,7 +16,6 @@ from orienteer.dense.embeddings import (
     Manifest,
     Rows,
     digest_of,
-    passages_fingerprint,
     read_manifest,
     rounded,
     shard_file,
@@ -25,7 +24,7 @@ from orienteer.dense.embeddings import (
 )
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.errors import DenseError, EmbeddingsMismatchError, EmbeddingsMissingError
-from orienteer.engine.embedded.index import Index
+from orienteer.engine.protocol import StoresPassages
 from orienteer.workers import run_chunks
 
 
@@ -54,8 +53,8 @@ class Crew:
         """The work of a worker, opened there."""
         from orienteer.engine import open_index
 
-        index, encoder = open_index(self.index).index, TextEncoder.from_pretrained(self.encoder, threads=1)
-        own = passages_fingerprint(index), encoder.fingerprint
+        engine, encoder = open_index(self.index), TextEncoder.from_pretrained(self.encoder, threads=1)
+        own = engine.passages_fingerprint, encoder.fingerprint
 
         def embed(part: _Part) -> Rows:
             if (part.passages, part.encoder) != own:
@@ -63,7 +62,7 @@ class Crew:
                     f"a worker sees other passages or another encoder than this process at {self.index}; "
                     "let every worker see the same files"
                 )
-            return _embedded(index, encoder, part.rows)
+            return _embedded(engine, encoder, part.rows)
 
         return embed
 
@@ -78,8 +77,8 @@ class _Part:
 
 
 def embed_index(
-    index: Index, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD, passages: range | None = None,
-    progress: OnProgress | None = None, crew: Crew | None = None,
+    engine: StoresPassages, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD,
+    passages: range | None = None, progress: OnProgress | None = None, crew: Crew | None = None,
 ) -> Manifest:  # fmt: skip
     """A vector for every passage, in `folder`; goes on where an earlier run stopped.
 
@@ -88,13 +87,13 @@ def embed_index(
     alone, so that a killed and resumed run, or one by many workers, writes the bytes of one that was left in peace.
     """
     folder = Path(folder)
-    passages = _checked(passages, index.size)
+    passages = _checked(passages, len(engine))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DenseError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
     with _only_one(folder):
-        manifest = _begun(folder, Manifest.of(index, encoder.fingerprint, encoder.width, shard))
+        manifest = _begun(folder, Manifest.of(engine, encoder.fingerprint, encoder.width, shard))
         wanted = manifest.holding(passages)
         manifest = _whole_so_far(folder, manifest, wanted)
         clock = _Clock(manifest, wanted, progress)
@@ -103,7 +102,7 @@ def embed_index(
         parts = [_Part(manifest.rows(number), *names) for number in missing]
         made: Iterator[tuple[int, Rows]]
         if crew is None:
-            made = ((place, _embedded(index, encoder, part.rows, clock.inside)) for place, part in enumerate(parts))
+            made = ((place, _embedded(engine, encoder, part.rows, clock.inside)) for place, part in enumerate(parts))
         else:
             made = run_chunks(crew, parts, workers=crew.workers, ray=crew.ray)
         for place, rows in made:
@@ -125,9 +124,11 @@ def _checked(passages: range | None, size: int) -> range:
     return passages
 
 
-def _embedded(index: Index, encoder: TextEncoder, part: range, told: Callable[[int], None] | None = None) -> Rows:
+def _embedded(
+    engine: StoresPassages, encoder: TextEncoder, part: range, told: Callable[[int], None] | None = None
+) -> Rows:
     """The rows of a shard."""
-    return rounded(encoder.encode([index.passage(row).contents for row in part], told))
+    return rounded(encoder.encode([engine.passage_at(row).contents for row in part], told))
 
 
 def _begun(folder: Path, wanted: Manifest) -> Manifest:

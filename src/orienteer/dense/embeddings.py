@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from orienteer.data.atomic import atomic_path, atomic_write
 from orienteer.dense.errors import EmbeddingsCorruptError, EmbeddingsMismatchError, EmbeddingsMissingError
 from orienteer.dense.ranges import Ranges, joined
-from orienteer.engine.embedded.index import Index
+from orienteer.engine.protocol import StoresPassages
 
 FORMAT, VERSION = "orienteer-embeddings", 1
 MANIFEST = "embeddings.json"
@@ -44,10 +44,10 @@ class Manifest:
     shards: tuple[str | None, ...]
 
     @classmethod
-    def of(cls, index: Index, encoder: str, width: int, shard: int = SHARD) -> Manifest:
+    def of(cls, engine: StoresPassages, encoder: str, width: int, shard: int = SHARD) -> Manifest:
         """The manifest before any work."""
-        count = -(-index.size // shard)
-        return cls(passages_fingerprint(index), encoder, width, index.size, shard, (None,) * count)
+        count = -(-len(engine) // shard)
+        return cls(engine.passages_fingerprint, encoder, width, len(engine), shard, (None,) * count)
 
     @property
     def covered(self) -> Ranges:
@@ -86,10 +86,10 @@ class Embeddings:
             )
         return cls(manifest, {number: _map(shard_file(folder, number), manifest, number) for number in made})
 
-    def check(self, index: Index, encoder: str) -> None:
+    def check(self, engine: StoresPassages, encoder: str) -> None:
         """Raise where these are not the vectors of this index by this encoder."""
         made = self.manifest
-        if made.passages_fingerprint != passages_fingerprint(index):
+        if made.passages_fingerprint != engine.passages_fingerprint:
             raise EmbeddingsMismatchError(
                 "these embeddings are of other passages than the index holds; make its own with `orienteer embed`"
             )
@@ -98,13 +98,6 @@ class Embeddings:
                 f"these embeddings were made by the encoder {made.encoder}, this one is {encoder}; name the folder of "
                 "the right one, ORIENTEER_ENCODER=FOLDER, or make the embeddings again"
             )
-
-
-def passages_fingerprint(index: Index) -> str:
-    """Names ids, titles and texts in their order: an index built anew from the same passages keeps its embeddings."""
-    files = index.manifest.files
-    content = [files[f"{name}.npy"]["blake2b"] for name in ("ids", "id_ends", "text", "text_ends")]
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
 
 
 def row_type(width: int) -> np.dtype[Any]:

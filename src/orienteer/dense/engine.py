@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orienteer.data.passage import Passage
 from orienteer.dense.retriever import Retriever
-from orienteer.engine.protocol import Engine, Hit
+from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement
 
@@ -18,7 +18,7 @@ class DenseEngine:
 
     def __init__(self, engine: Engine, retriever: Retriever) -> None:
         self._engine, self._retriever = engine, retriever
-        self.fingerprint = f"{getattr(engine, 'fingerprint', '')}+{retriever.fingerprint}"
+        self.fingerprint = f"{fingerprint_of(engine)}+{retriever.fingerprint}"
 
     def search(self, query: Query, k: int) -> list[Hit]:
         return self.search_many([query], k)[0]

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from orienteer.dense.embeddings import Embeddings
 from orienteer.dense.encoder import TextEncoder
 from orienteer.dense.search import nearest
-from orienteer.engine.embedded.index import Index
-from orienteer.engine.protocol import Hit
+from orienteer.engine.protocol import Hit, StoresPassages
 
 
 class Retriever(Protocol):
@@ -31,9 +30,9 @@ class Retriever(Protocol):
 class EmbeddingRetriever:
     """Exact search over the stored vectors of an index; a score is about a cosine."""
 
-    def __init__(self, index: Index, embeddings: Embeddings, encoder: TextEncoder) -> None:
-        embeddings.check(index, encoder.fingerprint)
-        self._index, self._embeddings, self._encoder = index, embeddings, encoder
+    def __init__(self, engine: StoresPassages, embeddings: Embeddings, encoder: TextEncoder) -> None:
+        embeddings.check(engine, encoder.fingerprint)
+        self._engine, self._embeddings, self._encoder = engine, embeddings, encoder
         self.fingerprint = encoder.fingerprint
         self.manifest = embeddings.manifest
 
@@ -47,6 +46,6 @@ class EmbeddingRetriever:
     def search_vectors(self, vectors: NDArray[np.float32], k: int) -> list[list[Hit]]:
         """`search_many` for vectors of questions."""
         return [
-            [Hit(self._index.id(n), score) for n, score in zip(numbers.tolist(), scores.tolist(), strict=True)]
+            [Hit(self._engine.id_at(n), score) for n, score in zip(numbers.tolist(), scores.tolist(), strict=True)]
             for numbers, scores in nearest(self._embeddings, vectors, k)
         ]

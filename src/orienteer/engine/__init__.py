@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from orienteer.engine.adapters.tantivy import TantivyEngine
     from orienteer.engine.check import check_engine
     from orienteer.engine.embedded.build import build_index, update_index
-    from orienteer.engine.embedded.engine import EmbeddedEngine, Hits, open_index
+    from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
+    from orienteer.engine.hits import Hits
     from orienteer.engine.reference import ReferenceEngine
 
 # The compiled engine and the adapters are imported when they are first used: other commands start at once.
 _HOME = {
-    "EmbeddedEngine": "embedded.engine", "Hits": "embedded.engine", "open_index": "embedded.engine",
+    "EmbeddedEngine": "embedded.engine", "Hits": "hits", "open_index": "embedded.engine",
     "build_index": "embedded.build", "update_index": "embedded.build", "check_engine": "check",
     "LuceneEngine": "adapters.lucene", "ReferenceEngine": "reference", "TantivyEngine": "adapters.tantivy",
 }  # fmt: skip

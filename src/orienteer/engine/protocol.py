@@ -1,9 +1,16 @@
-"""The `Engine` protocol: everything Orienteer asks of a search engine."""
+"""The `Engine` protocol, everything Orienteer asks of a search engine, and the optional abilities of engines.
+
+An ability is a Protocol of its own. Code that can use one asks `isinstance(engine, Explains)`, never for a class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.query import Query, Refinement
@@ -42,4 +49,108 @@ class Engine(Protocol):
 
     def analyze(self, text: str) -> list[str]:
         """The index terms of a text, in order, stop words removed."""
+        ...
+
+
+@runtime_checkable
+class HasFingerprint(Protocol):
+    """Names its content: an engine its passages, a model its weights."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+
+def fingerprint_of(part: object) -> str:
+    """The fingerprint of an engine, a reader or an agent; empty where it has none."""
+    return str(part.fingerprint) if isinstance(part, HasFingerprint) else ""
+
+
+@runtime_checkable
+class RefinesMany(Protocol):
+    """Refines many queries in one call."""
+
+    def refine_many(
+        self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int
+    ) -> Sequence[Sequence[Sequence[Hit]]]:
+        """`refine` for each query with its own refinements."""
+        ...
+
+
+def refine_many(
+    engine: Engine, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int
+) -> Sequence[Sequence[Sequence[Hit]]]:
+    """`engine.refine` for each query, in one call where the engine can."""
+    if isinstance(engine, RefinesMany):
+        return engine.refine_many(queries, refinements, k)
+    return [engine.refine(query, options, k) for query, options in zip(queries, refinements, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseScore:
+    """One clause's share of a score; `frequency` and `score` are 0 where the passage lacks the term."""
+
+    occur: Literal["must", "should", "must_not"]
+    field: str
+    term: str
+    boost: float
+    idf: float
+    frequency: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A passage's score for a query; 0 and not `matches` where the query does not return it."""
+
+    matches: bool
+    score: float
+    shares: tuple[ClauseScore, ...]
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """Splits a score into the shares of the query's clauses."""
+
+    def explain(self, query: Query, passage_id: str) -> Explanation: ...
+
+
+@runtime_checkable
+class StoresTerms(Protocol):
+    """Keeps the index terms of every passage, by number, and their frequencies."""
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    def term(self, number: int) -> str: ...
+
+    def term_numbers(self, terms: Sequence[str]) -> list[int]:
+        """Below 0 for a term that no passage has."""
+        ...
+
+    def passage_terms(self, passage_id: str) -> NDArray[np.int64]:
+        """The terms of `contents` in order, stop words removed; empty for an unknown passage."""
+        ...
+
+    def term_idf(self, number: int) -> float:
+        """In `contents`."""
+        ...
+
+    def term_probability(self, number: int) -> float:
+        """P(w | C): the term's share of all occurrences in `contents`."""
+        ...
+
+
+@runtime_checkable
+class StoresPassages(Protocol):
+    """Holds its passages by number, from 0 to `len(engine)`, in the order in which they were indexed."""
+
+    def __len__(self) -> int: ...
+
+    def passage_at(self, number: int) -> Passage: ...
+
+    def id_at(self, number: int) -> str: ...
+
+    @property
+    def passages_fingerprint(self) -> str:
+        """Names ids, titles and texts in their order: an index built again from the same passages has the same."""
         ...

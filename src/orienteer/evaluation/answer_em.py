@@ -18,12 +18,11 @@ import numpy as np
 
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import answer_forms, exact_match
 from orienteer.reader.snippets import snippet
 from orienteer.session import ObservedPassage, Record
-from orienteer.session.record import fingerprint
 
 EM_T5 = "EM-T5"
 ABOUT = "the answer generator's answer from the five passages is a gold answer"
@@ -63,7 +62,7 @@ def exact_matches(
     rows = list(zip(texts, finals, strict=True))
     keys = list(map(json.dumps, rows))
     asked = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
-    told = {"generator": generator.fingerprint, "index": fingerprint(engine), "asked": asked}
+    told = {"generator": generator.fingerprint, "index": fingerprint_of(engine), "asked": asked}
     if kept := _kept(file, told, len(rows)):
         known.update(zip(keys, kept, strict=True))
     new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known}

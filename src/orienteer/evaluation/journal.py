@@ -21,11 +21,12 @@ from pathlib import Path
 
 from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.files import write_json
 from orienteer.query.refinement import clean
 from orienteer.session import Environment, Record, RecordError, Seconds, from_line
-from orienteer.session.record import PlayedWith, fingerprint
+from orienteer.session.record import PlayedWith
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,9 @@ def write_journal(
 
 
 def played_with(entry: ConfiguredAgent, environment: Environment) -> PlayedWith:
-    return PlayedWith(entry.name, fingerprint(environment.engine), fingerprint(environment.reader), entry.settings)
+    return PlayedWith(
+        entry.name, fingerprint_of(environment.engine), fingerprint_of(environment.reader), entry.settings
+    )
 
 
 def read_journal(journal: Journal, expected: PlayedWith, questions: Sequence[Question]) -> Iterator[Record]:

@@ -32,7 +32,7 @@ from typing import Any
 from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.evaluation import examples, summaries
 from orienteer.evaluation.answer_em import Generator, exact_matches
 from orienteer.evaluation.depth import ranks_of
@@ -53,7 +53,6 @@ from orienteer.evaluation.summary import Summary
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
 from orienteer.session import Environment, Record, Settings, from_line
-from orienteer.session.record import fingerprint
 
 CHUNK = 32  # questions a kill can cost at most, for each agent; also the sessions in lock-step
 _AT_ONCE = 256  # questions whose first 1,000 passages are held at a time
@@ -314,8 +313,8 @@ def _run(work: _Work, judged: Sequence[Summary]) -> dict[str, Any]:
         "n": len(work.questions),
         "judged": judged[0].judged,
         "settings": work.settings.as_dict(),
-        "index_fingerprint": fingerprint(work.engine),
-        "reader_fingerprint": fingerprint(work.reader),
+        "index_fingerprint": fingerprint_of(work.engine),
+        "reader_fingerprint": fingerprint_of(work.reader),
         "questions_fingerprint": work.questions_fingerprint,
         "agents": {entry.name: entry.settings.as_dict() for entry in work.entries},
         "orienteer": version("orienteer"),

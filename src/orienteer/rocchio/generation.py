@@ -28,13 +28,12 @@ from typing import Any, Protocol
 
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.query.refinement import clean
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.config import Plan, RocchioError, Variant
 from orienteer.rocchio.output import Header, header_line, read_session, session_line
-from orienteer.session.record import fingerprint
 from orienteer.workers import run_chunks
 
 CHUNK = 32  # questions; enough for full batches to the end, few enough that a kill costs little
@@ -135,7 +134,7 @@ def generate(
     job = _Job(Path(out), tuple(questions), tuple(variants), plan or Plan(), chunk)
     job.check()
     engine, reader = world.open()
-    header = Header(job.plan, fingerprint(engine), fingerprint(reader))
+    header = Header(job.plan, fingerprint_of(engine), fingerprint_of(reader))
     del engine, reader
     if job.is_done(header):
         shutil.rmtree(job.parts, ignore_errors=True)

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine, Hit
+from orienteer.engine.hits import distinct_hits
+from orienteer.engine.protocol import Engine, Hit, refine_many
 from orienteer.errors import QueryError
 from orienteer.query import Refinement
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.config import Plan, Variant
-from orienteer.rocchio.hits import hit_table, refine_all
 from orienteer.rocchio.ideal import ideal_observation, ideal_queries
 from orienteer.rocchio.judgements import Bools, Notes, Slots
 from orienteer.rocchio.output import Ended, RocchioSession, RocchioStep, State
@@ -212,7 +212,7 @@ class Lockstep:
         hits = self._plan.settings.hits
         lists: list[Sequence[Sequence[Hit]] | None]
         try:
-            lists = list(refine_all(self._engine, queries, refinements, hits))
+            lists = list(refine_many(self._engine, queries, refinements, hits))
         except QueryError:
             # One query that the engine refuses must not cost the others their step.
             lists = [self._refine_alone(*each, hits) for each in zip(searches, refinements, strict=True)]
@@ -221,7 +221,7 @@ class Lockstep:
             if found is None:
                 tables.append(None)
                 continue
-            ids, table = hit_table(found, hits)
+            ids, table = distinct_hits(found, hits)
             slots = np.array([*search.notes.slots(ids), -1], np.int32)
             tables.append(slots[table])  # -1, no hit, is the last
         return tables

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.query import Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.config import RocchioError
 from orienteer.rocchio.output import SEARCHED, Header, RocchioSession
 from orienteer.session import Environment, Observation, Session
-from orienteer.session.record import fingerprint
 
 TOGETHER = 256  # sessions in one batch
 _NEAR = 1e-5  # the compact form rounds scores
@@ -50,8 +49,8 @@ def training_steps(
     is the length that the agent sees, where it is to differ from the one that the search saw.
     """
     for what, was, now in (
-        ("index", header.index, fingerprint(engine)),
-        ("reader", header.reader, fingerprint(reader)),
+        ("index", header.index, fingerprint_of(engine)),
+        ("reader", header.reader, fingerprint_of(reader)),
     ):
         if was != now:
             raise RocchioError(f"the sessions were made with the {what} {was}, this is {now}; open the same {what}")

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.query import parse
 from orienteer.serve.app_state import Desk, Searching, desk_of
 from orienteer.serve.explain import WhyView, why
 from orienteer.serve.requests import IndexName, PassageId, SearchRequest, WhyRequest
 from orienteer.serve.responses import QueryView, View, query_view
-from orienteer.session.record import fingerprint
 
 router = APIRouter(prefix="/api", tags=["catalogue"])
 
@@ -135,7 +135,7 @@ def _agents(desk: Desk) -> list[AgentView]:
 def _indexes(desk: Desk) -> list[IndexView]:
     return [
         IndexView(
-            name=name, passages=len(engine) if isinstance(engine, Sized) else None, fingerprint=fingerprint(engine)
+            name=name, passages=len(engine) if isinstance(engine, Sized) else None, fingerprint=fingerprint_of(engine)
         )
         for name, engine in desk.engines.items()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, Explains
 from orienteer.evaluation.depth import DEEPEST
 from orienteer.query import Query
 from orienteer.serve.responses import View
@@ -42,8 +42,7 @@ def why(engine: Engine, query: Query, passage_id: str) -> WhyView:
     plain = Query(query.question)
     lists = engine.search_many([query, plain], DEEPEST)
     rank, question_rank = (_rank([hit.id for hit in hits], passage_id) for hits in lists)
-    explain = getattr(engine, "explain", None)
-    found = explain(query, passage_id) if explain is not None else None
+    found = engine.explain(query, passage_id) if isinstance(engine, Explains) else None
     return WhyView(
         passage=passage_id, query=str(query), matches=found.matches if found else rank is not None,
         score=found.score if found else 0.0, rank=rank, question_rank=question_rank, deepest=DEEPEST,

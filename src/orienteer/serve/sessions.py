@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.query import Refinement
 from orienteer.serve.errors import (
     LimitError,
@@ -27,7 +27,6 @@ from orienteer.serve.session_store import SavedSessions
 from orienteer.serve.session_worker import Move, Moved, Player
 from orienteer.session import Action, Agent, Environment, Record, Session, Settings, Undo, best_of, record
 from orienteer.session.explanations import Notes
-from orienteer.session.record import fingerprint
 
 YOU = "you"
 _NOTHING_YET = "nothing has been found yet in this session; let the agent begin, or ask again"
@@ -228,9 +227,9 @@ class Bench:
     def _index_of(self, recorded: Record) -> str:
         """The name of the index that the record was played on; empty where it cannot be played here."""
         played = recorded.played_with
-        if played.reader != fingerprint(self.player.reader) or not played.index:
+        if played.reader != fingerprint_of(self.player.reader) or not played.index:
             return ""
-        names = (name for name, engine in self.player.engines.items() if fingerprint(engine) == played.index)
+        names = (name for name, engine in self.player.engines.items() if fingerprint_of(engine) == played.index)
         return next(names, "")
 
     def _keep(self, work: Work) -> Work:

@@ -15,10 +15,9 @@ from typing import Any, cast, get_args
 
 from orienteer.data.atomic import atomic_path
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine, Hit
+from orienteer.engine.protocol import Hit, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.query import Refinement, parse
-from orienteer.reader.protocol import Reader
 from orienteer.reader.snippets import snippet
 from orienteer.session.actions import UNDO, Undo
 from orienteer.session.environment import Environment
@@ -106,10 +105,6 @@ class Record:
         return record_html(self)
 
 
-def fingerprint(part: Engine | Reader) -> str:
-    return str(getattr(part, "fingerprint", ""))
-
-
 def record(session: Session, environment: Environment, agent: str) -> Record:
     """What is to be kept of a session."""
     words = environment.settings.snippet
@@ -124,7 +119,7 @@ def record(session: Session, environment: Environment, agent: str) -> Record:
             snippet(passage.text, reading.start, reading.end, words) if told else None,
         )  # fmt: skip
     return Record(
-        PlayedWith(agent, fingerprint(environment.engine), fingerprint(environment.reader), environment.settings),
+        PlayedWith(agent, fingerprint_of(environment.engine), fingerprint_of(environment.reader), environment.settings),
         session.question,
         tuple(RecordedStep(s.action, str(s.query), s.hits, s.best, s.entered, s.left, s.score) for s in session.steps),
         passages,

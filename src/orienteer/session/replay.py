@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.reader.protocol import Reader
 from orienteer.session.environment import Environment, ended
 from orienteer.session.errors import ReplayError
-from orienteer.session.record import Record, fingerprint, record, to_line
+from orienteer.session.record import Record, record, to_line
 from orienteer.session.state import Session
 
 
@@ -31,8 +31,8 @@ def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:
     """Raise `ReplayError` where the session does not come out as recorded, to the byte."""
     played = recorded.played_with
     for name, was, now in (
-        ("index", played.index, fingerprint(engine)),
-        ("reader", played.reader, fingerprint(reader)),
+        ("index", played.index, fingerprint_of(engine)),
+        ("reader", played.reader, fingerprint_of(reader)),
     ):
         if was != now:
             raise ReplayError(

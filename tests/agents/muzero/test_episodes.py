@@ -25,12 +25,12 @@ from orienteer.agents.muzero.self_play import play_episodes, rethink
 from orienteer.agents.muzero.trajectory import Episode, Turn, pack, unpack
 from orienteer.agents.pointer.imitation_targets import by_id
 from orienteer.engine import EmbeddedEngine
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.query import G4
 from orienteer.rocchio import Header, Plan, rocchio_sessions, variants_of
 from orienteer.rocchio.output import header_line, session_line
 from orienteer.session import Settings
-from orienteer.session.record import fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_rocchio_s_sessions_become_turns_that_write_its_refinements(
     world = world_of(embedded, replace(CONFIG, shape=shape, sizes=sizes))  # type: ignore[arg-type]
     plan = Plan(settings=Settings(steps=4, snippet=30))
     found = [s for own in rocchio_sessions(embedded, world.reader, QUESTIONS, variants_of("G4"), plan) for s in own]
-    header = Header(plan, fingerprint(embedded), fingerprint(world.reader))
+    header = Header(plan, fingerprint_of(embedded), fingerprint_of(world.reader))
     file = tmp_path / "sessions.jsonl"
     file.write_bytes(b"".join([header_line(header), *map(session_line, found)]))
     made = list(demonstrations(

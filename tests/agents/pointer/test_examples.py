@@ -21,13 +21,13 @@ from orienteer.agents.pointer.featurize import Viewer
 from orienteer.agents.pointer.imitation_targets import Label, Moment, by_id, grammars_of, label, moments
 from orienteer.agents.pointer.model_files import Layout
 from orienteer.engine import EmbeddedEngine, Engine
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import TrainingError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio import Header, Plan, RocchioSession, rocchio_sessions, variants_of
 from orienteer.rocchio.output import header_line, session_line
 from orienteer.session import Environment, Settings
-from orienteer.session.record import fingerprint
 
 PLUS, OR = Refinement("+", "contents", "reef"), Refinement("or", "contents", "storm")
 
@@ -46,7 +46,7 @@ def toys(embedded: EmbeddedEngine) -> list[Moment]:
 def searched(embedded: EmbeddedEngine) -> tuple[Header, list[RocchioSession]]:
     reader, plan = LexicalReader(), Plan(settings=Settings(steps=4, snippet=30))
     found = rocchio_sessions(embedded, reader, QUESTIONS, variants_of("all"), plan)
-    header = Header(plan, fingerprint(embedded), fingerprint(reader))
+    header = Header(plan, fingerprint_of(embedded), fingerprint_of(reader))
     return header, [session for own in found for session in own]
 
 

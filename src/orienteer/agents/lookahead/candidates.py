@@ -18,7 +18,7 @@ from orienteer.agents.lookahead.term_table import Words
 from orienteer.agents.pointer.decoding import Choices
 from orienteer.agents.pointer.linear import Floats
 from orienteer.data.passage import Passage
-from orienteer.engine.embedded.engine import HitLists
+from orienteer.engine.hits import distinct_hits
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
 from orienteer.session import Lexicon, Observation
@@ -90,19 +90,7 @@ class Looker:
 
 def _unseen(lists: Sequence[Sequence[Hit]], seen: Set[str]) -> tuple[list[str], NDArray[np.int64]]:
     """The passages of lists that were not seen, in order of appearance, and which list has which [lists, K]."""
-    ids, places = lists.distinct() if isinstance(lists, HitLists) else _distinct(lists)
+    ids, places = distinct_hits(lists, K)
     new = np.array([id not in seen for id in ids], np.bool_)
     place = np.append(np.where(new, np.cumsum(new) - 1, -1), -1)
-    found = np.full((len(lists), K), -1, np.int64)
-    found[:, : places.shape[1]] = place[places]
-    return [id for id, own in zip(ids, new.tolist(), strict=True) if own], found
-
-
-def _distinct(lists: Sequence[Sequence[Hit]]) -> tuple[list[str], NDArray[np.int64]]:
-    """As `HitLists.distinct`."""
-    places: dict[str, int] = {}
-    found = np.full((len(lists), K), -1, np.int64)
-    for row, hits in zip(found, lists, strict=True):
-        for rank, hit in enumerate(hits):
-            row[rank] = places.setdefault(hit.id, len(places))
-    return list(places), found
+    return [id for id, own in zip(ids, new.tolist(), strict=True) if own], place[places]

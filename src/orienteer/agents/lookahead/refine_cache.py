@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 
-from orienteer.engine.embedded.engine import HitLists
+from orienteer.engine.hits import concatenate, take
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.query import Query, Refinement
 from orienteer.session import Observation
@@ -36,12 +36,12 @@ class Recall:
         if new := [each for each in refinements if each not in place]:
             found = self._engine.refine(Query(observation.question, query), new, K)
             place = place | {each: len(lists) + number for number, each in enumerate(new)}
-            lists = _joined(lists, found) if lists else found
+            lists = concatenate(lists, found) if lists else found
         before = {each: kept for each, kept in way.items() if each == query[: len(each)]}
         self._keep(observation.question, before | {query: (place, lists)})
         if len(new) == len(lists):
             return lists
-        return _taken(lists, [place[each] for each in refinements])
+        return take(lists, [place[each] for each in refinements])
 
     def _keep(self, question: str, way: dict[tuple[Refinement, ...], _Kept]) -> None:
         with self._lock:
@@ -49,13 +49,3 @@ class Recall:
             self._ways[question] = way
             if len(self._ways) > _QUESTIONS:
                 del self._ways[next(iter(self._ways))]
-
-
-def _joined(first: Lists, second: Lists) -> Lists:
-    if isinstance(first, HitLists) and isinstance(second, HitLists):
-        return first.joined(second)
-    return [*first, *second]
-
-
-def _taken(lists: Lists, rows: Sequence[int]) -> Lists:
-    return lists.take(rows) if isinstance(lists, HitLists) else [lists[row] for row in rows]

@@ -21,9 +21,9 @@ from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.examples import key
 from orienteer.agents.pointer.model_files import PointerFiles
 from orienteer.data.passage import Question
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import TrainingError
 from orienteer.session import Environment
-from orienteer.session.record import fingerprint
 
 LEAST_QUESTIONS = 20  # with fewer, nothing would be learned that holds elsewhere
 _NARROWEST = 0.15  # a feature that hardly varied in the lessons must not count for much where it does
@@ -81,7 +81,7 @@ def learn_to_look(
     config = config or LookConfig()
     outing = Outing(seed=config.seed)
     files = replace(files, tensors={n: value for n, value in files.tensors.items() if not n.startswith("weigher.")})
-    world = f"{fingerprint(environment.engine)} {fingerprint(environment.reader)} {environment.settings}"
+    world = f"{fingerprint_of(environment.engine)} {fingerprint_of(environment.reader)} {environment.settings}"
     taught: list[Lesson] = []
     told: dict[str, float] = {}
     first = -(-len(questions) // 4)

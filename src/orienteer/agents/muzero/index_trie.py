@@ -17,9 +17,7 @@ from orienteer.agents.muzero.tries import (
     open_index_trie,
     write_index_trie,
 )  # fmt: skip
-from orienteer.engine.embedded.engine import EmbeddedEngine
-from orienteer.engine.protocol import Engine
-from orienteer.session.record import fingerprint
+from orienteer.engine.protocol import Engine, StoresTerms, fingerprint_of
 
 _SMALL = 20_000  # terms: so few are spelt sooner than they are read
 
@@ -29,11 +27,11 @@ def index_words(engine: Engine, spelling: Spelling, folder: Path | None = None) 
 
     It is kept in `folder`, or in the user's cache, by the index's fingerprint.
     """
-    if not isinstance(engine, EmbeddedEngine):
+    if not isinstance(engine, StoresTerms):
         return in_memory(spelling.whole_words(), spelling)
-    if engine.index.terms <= _SMALL:
+    if engine.vocabulary_size <= _SMALL:
         return in_memory(_terms(engine), spelling)
-    home = folder or cache_folder() / f"{fingerprint(engine)}-{spelling.digest}"
+    home = folder or cache_folder() / f"{fingerprint_of(engine)}-{spelling.digest}"
     found = open_index_trie(home, spelling)
     if found is None:
         terms = _terms(engine)
@@ -45,8 +43,8 @@ def index_words(engine: Engine, spelling: Spelling, folder: Path | None = None) 
     return found if found is not None else in_memory(_terms(engine), spelling)
 
 
-def _terms(engine: EmbeddedEngine) -> list[str]:
-    return [engine.index.term(number) for number in range(engine.index.terms)]
+def _terms(engine: StoresTerms) -> list[str]:
+    return [engine.term(number) for number in range(engine.vocabulary_size)]
 
 
 def in_memory(terms: Sequence[str], spelling: Spelling) -> Trie:

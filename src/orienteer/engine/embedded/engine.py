@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,102 +16,16 @@ from orienteer.data.passage import Passage
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.embedded.clauses import Compiled, Rows, compile_query, find_terms, text_of, too_many_clauses
-from orienteer.engine.embedded.explain import Explanation, explain
+from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.embedded.kernels import search as kernels
-from orienteer.engine.protocol import Hit
+from orienteer.engine.hits import HitLists, Hits
+from orienteer.engine.protocol import Explanation
 from orienteer.errors import UnknownFieldError, UnknownPassageError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
 
 T = TypeVar("T")
-
-
-class Hits(Sequence[Hit]):
-    """A result list that makes its `Hit`s when they are looked at; `numbers` and `scores` are the arrays behind it."""
-
-    __slots__ = ("_index", "numbers", "scores")
-
-    def __init__(self, index: Index, numbers: NDArray[np.int64], scores: NDArray[np.float32]):
-        self._index, self.numbers, self.scores = index, numbers, scores
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @overload
-    def __getitem__(self, at: int) -> Hit: ...
-    @overload
-    def __getitem__(self, at: slice) -> Hits: ...
-    def __getitem__(self, at: int | slice) -> Hit | Hits:
-        if isinstance(at, slice):
-            return Hits(self._index, self.numbers[at], self.scores[at])
-        return Hit(self._index.id(int(self.numbers[at])), float(self.scores[at]))
-
-    def __iter__(self) -> Iterator[Hit]:
-        for number, score in zip(self.numbers.tolist(), self.scores.tolist(), strict=True):
-            yield Hit(self._index.id(number), score)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class HitLists(Sequence[Hits]):
-    """One result list a refinement; `numbers`, `scores` [refinements, k] and `counts` are the arrays behind them."""
-
-    __slots__ = ("_index", "counts", "numbers", "scores")
-
-    def __init__(
-        self, index: Index, numbers: NDArray[np.int64], scores: NDArray[np.float32], counts: NDArray[np.int64]
-    ):
-        self._index, self.numbers, self.scores, self.counts = index, numbers, scores, counts
-
-    @classmethod
-    def empty(cls, index: Index, size: int) -> HitLists:
-        return cls(index, np.empty((size, 0), np.int64), np.empty((size, 0), np.float32), np.zeros(size, np.int64))
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    @overload
-    def __getitem__(self, at: int) -> Hits: ...
-    @overload
-    def __getitem__(self, at: slice) -> HitLists: ...
-    def __getitem__(self, at: int | slice) -> Hits | HitLists:
-        if isinstance(at, slice):
-            return HitLists(self._index, self.numbers[at], self.scores[at], self.counts[at])
-        count = self.counts[at]
-        return Hits(self._index, self.numbers[at, :count], self.scores[at, :count])
-
-    def take(self, rows: Sequence[int]) -> HitLists:
-        return HitLists(self._index, self.numbers[rows], self.scores[rows], self.counts[rows])
-
-    def joined(self, other: HitLists) -> HitLists:
-        """Both, one after the other; of the same index and k."""
-        return HitLists(
-            self._index,
-            np.concatenate([self.numbers, other.numbers]),
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.counts, other.counts]),
-        )
-
-    def distinct(self) -> tuple[list[str], NDArray[np.int64]]:
-        """All hits, each once, in order of appearance; where each list's are among these [lists, k], -1: none."""
-        there = np.arange(self.numbers.shape[1]) < self.counts[:, None]
-        numbers, first, back = np.unique(self.numbers[there], return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        places = np.full(self.numbers.shape, -1, np.int64)
-        places[there] = np.argsort(order)[back]
-        return [self._index.id(number) for number in numbers[order].tolist()], places
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class EmbeddedEngine:
@@ -174,6 +88,39 @@ class EmbeddedEngine:
     def explain(self, query: Query, passage_id: str) -> Explanation:
         """The share of each clause in a passage's score."""
         return explain(compile_query(self.index, query), self._number(passage_id))
+
+    def id_at(self, number: int) -> str:
+        return self.index.id(number)
+
+    def passage_at(self, number: int) -> Passage:
+        return self.index.passage(number)
+
+    @property
+    def passages_fingerprint(self) -> str:
+        return self.index.passages_fingerprint
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.index.terms
+
+    def term(self, number: int) -> str:
+        return self.index.term(number)
+
+    def term_numbers(self, terms: Sequence[str]) -> list[int]:
+        numbers: list[int] = find_terms(self.index, list(terms)).tolist() if terms else []
+        return numbers
+
+    def passage_terms(self, passage_id: str) -> NDArray[np.int64]:
+        if (number := self.index.number(passage_id)) is None:
+            return np.empty(0, np.int64)
+        stream = self.index.stream(number)
+        return stream[stream >= 0].astype(np.int64)  # without the positions of stop words
+
+    def term_idf(self, number: int) -> float:
+        return float(self.index.idf(0, self.index.frequency(0, number)))
+
+    def term_probability(self, number: int) -> float:
+        return self.index.occurrences(number) / int(self.index.field_counts[0, 1])
 
     def _number(self, passage_id: str) -> int:
         if (number := self.index.number(passage_id)) is None:

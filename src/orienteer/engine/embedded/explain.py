@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from orienteer.engine.embedded.clauses import Clause, Compiled
 from orienteer.engine.embedded.index import FIELD_NUMBER
+from orienteer.engine.protocol import ClauseScore, Explanation
 
 FIELD_NAME = {number: name for name, number in FIELD_NUMBER.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One clause's part of a score; `frequency` and `score` are 0 where the passage lacks the term."""
-
-    occur: Literal["must", "should", "must_not"]
-    field: str
-    term: str
-    boost: float
-    idf: float
-    frequency: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A passage's score for a query; 0 and not `matches` where the query does not return it."""
-
-    matches: bool
-    score: float
-    shares: tuple[Share, ...]
 
 
 def explain(query: Compiled, number: int) -> Explanation:
@@ -40,7 +18,7 @@ def explain(query: Compiled, number: int) -> Explanation:
     arrays = query.lists.arrays()
     pairs = query.lists.pairs()
 
-    def share(occur: Literal["must", "should", "must_not"], clause: Clause) -> Share:
+    def share(occur: Literal["must", "should", "must_not"], clause: Clause) -> ClauseScore:
         postings, text = clause.postings, clause.text
         documents, codes = (arrays[2], arrays[3]) if postings.extra else (arrays[0], arrays[1])
         at = postings.start + int(np.searchsorted(documents[postings.start : postings.end], number))
@@ -49,7 +27,7 @@ def explain(query: Compiled, number: int) -> Explanation:
         score = np.float32(0)
         if here and occur != "must_not":
             score = clause.weight - clause.weight / arrays[4][codes[at]]
-        return Share(
+        return ClauseScore(
             occur,
             FIELD_NAME[text.field],
             " ".join(text.terms),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,13 @@ class Index:
     def array(self, name: str) -> NDArray[Any]:
         return self._arrays[name]
 
+    @property
+    def passages_fingerprint(self) -> str:
+        """Names ids, titles and texts in their order, whatever else the index holds."""
+        files = self.manifest.files
+        content = [files[f"{name}.npy"]["blake2b"] for name in ("ids", "id_ends", "text", "text_ends")]
+        return blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
     @cached_property
     def field_counts(self) -> NDArray[np.int64]:
         """[2, 2]: passages that have the field, terms in it."""
@@ -101,6 +110,16 @@ class Index:
         number = field * self.terms + term
         offsets = self.array("offsets")
         return int(offsets[number + 1] - offsets[number])
+
+    def occurrences(self, term: int) -> int:
+        """How often the term stands in the contents of all passages."""
+        offsets, pairs = self.array("offsets"), self.array("pairs").reshape(-1, 3)
+        return int(pairs[self.array("codes")[offsets[term] : offsets[term + 1]], 1].sum())
+
+    def stream(self, number: int) -> NDArray[Any]:
+        """A passage's terms by position, -1 for a removed stop word."""
+        ends = self.array("stream_ends")
+        return self.array("stream")[int(ends[number - 1]) if number else 0 : int(ends[number])]
 
     def idf(self, field: int, frequency: int) -> np.float32:
         if (value := self._idf.get((field, frequency))) is None:

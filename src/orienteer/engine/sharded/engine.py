@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,8 @@ from orienteer.data.passage import Passage
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.embedded.clauses import text_of, too_many_clauses
-from orienteer.engine.embedded.engine import HitLists, Hits
-from orienteer.engine.embedded.index import FIELD_NUMBER, Index
+from orienteer.engine.embedded.index import FIELD_NUMBER
+from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.sharded.shard import Found, ShardFacts, Word
 from orienteer.engine.sharded.shard_transport import Fleet, LocalFleet, ProcessFleet
 from orienteer.errors import DuplicateIdError, OrienteerError, UnknownFieldError, UnknownPassageError
@@ -139,7 +138,7 @@ class ShardedEngine:
     def _merged(self, parts: Sequence[Found], k: int) -> HitLists:
         numbers, scores = merged(parts, self._starts, k)
         here = scores > -np.inf
-        names = cast(Index, _Names(self._fleet, self._starts, numbers[here]))  # of an index, a list needs only ids
+        names = _Names(self._fleet, self._starts, numbers[here])
         return HitLists(names, numbers, scores, here.sum(axis=1))
 
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.clauses import Clause, Compiled, Lists, Postings, Rows, Text, compile_query, find_terms
-from orienteer.engine.embedded.engine import EmbeddedEngine, HitLists, Hits
+from orienteer.engine.embedded.engine import EmbeddedEngine
 from orienteer.engine.embedded.index import ARRAYS, FIELD_NUMBER, NO_TERM, Index, saturations
 from orienteer.engine.embedded.kernels.tokenize import hash_terms
+from orienteer.engine.hits import HitLists, Hits
 from orienteer.query import Query, Refinement
 
 Word: TypeAlias = tuple[int, str]  # a field's number and an index term
