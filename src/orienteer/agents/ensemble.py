@@ -14,7 +14,7 @@ from itertools import islice, zip_longest
 
 from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, ConfiguredAgent
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.session import STOP, Action, Environment, Observation, Seen, Session, Settings, Step, best_of, play
 from orienteer.session.runner import TOGETHER
 from orienteer.session.score import Score, score
@@ -40,7 +40,7 @@ class Ensemble:
     def fingerprint(self) -> str:
         """Those of its members' weights and own engines; empty where none has any."""
         parts = (part for member in self.members for part in (member.agent, member.engine))
-        return "|".join(filter(None, (str(getattr(part, "fingerprint", "")) for part in parts)))
+        return "|".join(filter(None, map(fingerprint_of, parts)))
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         actions: list[Action] = [STOP] * len(observations)

@@ -20,6 +20,7 @@ import numpy as np
 from orienteer.agents import ConfiguredAgent
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.journal import MEND
 from orienteer.evaluation.measures import MEASURES
@@ -36,7 +37,7 @@ def told(entry: ConfiguredAgent, played: PlayedWith, questions: str) -> dict[str
     """
     return {
         "format": FORMAT, "version": VERSION,
-        "agent": played.agent, "weights": str(getattr(entry.agent, "fingerprint", "")),
+        "agent": played.agent, "weights": fingerprint_of(entry.agent),
         "index": played.index, "reader": played.reader, "questions": questions, "settings": played.settings.as_dict(),
     }  # fmt: skip
 
