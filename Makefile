@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo serve test test-all test-page test-opensearch bench lint clean
+.PHONY: help install demo serve test test-fast test-train test-all test-page test-opensearch bench lint docs picture clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -15,12 +15,14 @@ BIN     := .venv/bin
 BASE    := .venv/.base-installed
 DEV     := .venv/.dev-installed
 EXTRAS  := .venv/.extras-installed
+TRAIN   := .venv/.train-installed
+DOCS    := .venv/.docs-installed
 LUCENE  := $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
 DEBIANS := .cache/lucene
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(DEV)  ## .venv with orienteer and the tools for work on it
 
@@ -32,8 +34,18 @@ demo: $(BASE)  ## an agent asks the bundled corpus (Q='…' for your own questio
 serve: $(BASE)  ## the workbench, in your browser
 	$(BIN)/orienteer serve --open
 
-test: $(DEV)  ## the tests, some eight minutes
-	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
+# A process a core; a file's tests stay together, so that what they share is made once.
+PARALLEL := -n auto --dist loadfile
+
+test: $(DEV)  ## the tests, some five minutes on two cores
+	$(BIN)/python -m pytest -m 'not slow' $(PARALLEL) $(PYTEST_ARGS)
+
+test-fast: $(DEV)  ## the tests that take no time, for work in progress: a minute
+	$(BIN)/python -m pytest -m 'not slow and not long' $(PARALLEL) $(PYTEST_ARGS)
+
+test-train: $(TRAIN)  ## the tests of training, on small models (installs PyTorch)
+	$(BIN)/python -m pytest -m 'not slow' $(PARALLEL) $(PYTEST_ARGS) \
+	    $$(grep -rl --include='*.py' 'importorskip("torch"' tests)
 
 test-all: $(EXTRAS) $(if $(LUCENE_JAR),,$(DEBIANS))  ## all tests, with Lucene (LUCENE_JAR=…, or Debian's), Ray, tantivy
 	jars='$(LUCENE_JAR)'; ORIENTEER_LUCENE_JAR="$${jars:-$$(cat $(DEBIANS)/jars 2>/dev/null)}" \
@@ -55,13 +67,21 @@ bench: $(EXTRAS) $(INDEX)  ## speed beside Lucene (LUCENE_JAR=…) and tantivy
 	$(BIN)/orienteer bench search --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)
 	$(BIN)/orienteer bench index $(PASSAGES) $(LUCENE)
 
-lint: $(DEV)  ## ruff and mypy
+lint: $(DEV)  ## ruff, mypy, the order of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+docs: $(DOCS)  ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+picture: $(DEV)  ## the import graph in ARCHITECTURE.md's picture
+	$(BIN)/python tools/import_graph.py docs/pictures/imports.svg
 
 clean:  ## remove all that make made
-	rm -rf .venv .cache build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .cache build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are newer than what they were made from, so that a second `make install` is instant.
@@ -79,6 +99,14 @@ $(BASE): pyproject.toml constraints.txt
 
 $(DEV): $(BASE)
 	$(PIP) -e '.[dev]'
+	@touch $@
+
+$(TRAIN): $(DEV)
+	$(PIP) -e '.[dev,train]'
+	@touch $@
+
+$(DOCS): $(BASE)
+	$(PIP) -e '.[docs]'
 	@touch $@
 
 $(EXTRAS): $(BASE)

@@ -74,7 +74,7 @@ class Agreement(NamedTuple):
         return [*first, max(ranked[k - 1 :], key=lambda place: last[place])]
 
 
-# Of `dev` without its first 300 questions, sessions of bm25@22+ps, prf-answer and pointer (docs/experiments.md).
+# Of `dev` without its first 300 questions, sessions of bm25@22+ps, prf-answer and pointer (docs/lab-book/baselines.md).
 SHIPPED = Agreement(
     holds=Weights(ps=0.400, votes=4.412, support=0.368, asked=0.080, bias=-2.026),
     gives=Weights(ps=0.374, votes=2.343, support=1.359, asked=0.481, bias=-3.738),

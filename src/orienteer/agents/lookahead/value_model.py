@@ -29,7 +29,7 @@ LAYERS = ("first", "second", "told")
 MOST = 6.0  # standardised features are held within this
 _TRUST = 0.9  # P(a best passage holds the answer) is about this part of its PS
 _SAME_CHANCE = 0.2  # a passage with an answer that one of the best gives already is mostly right when that one is
-_NEVER_SURE, _UNSURE, _SELDOM = 0.1, 0.65, 0.65  # fitted, as those above: docs/experiments.md, what lies within sight
+_NEVER_SURE, _UNSURE, _SELDOM = 0.1, 0.65, 0.65  # fitted, as those above: docs/lab-book/pointer.md
 _WEIGHTS = np.array(weights())
 
 

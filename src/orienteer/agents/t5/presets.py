@@ -31,7 +31,7 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
-    # As the shipped agent was made, in half an hour of one core (docs/experiments.md).
+    # As the shipped agent was made, in half an hour of one core (docs/lab-book/t5.md).
     "copying": Preset("pointer", 4096, 0.0, 1e-2, 0.4, Layout(), 3500, frozen=True, temperature=0.05),
     # A model of this size learns from scratch: its steps are larger than those that fine-tune one of 11 billion.
     "small": Preset(SMALL, 8192, 0.0, 5e-3, 0.3, Layout()),
