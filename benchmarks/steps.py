@@ -83,7 +83,7 @@ def _pieces(agent: Agent, observation: Observation) -> int:
     if isinstance(agent, PointerAgent):
         return len(agent.view(observation).rendered.ids)
     if isinstance(agent, T5Agent):
-        return len(agent.writer.codec.sources([agent.render(observation)], agent.writer.max_source)[0])
+        return len(agent.generator.codec.encode_sources([agent.render(observation)], agent.generator.max_source)[0])
     return 0
 
 

@@ -52,7 +52,7 @@ def evaluate(
     engine, trained = open_engine(index), CachedReader(TrainedReader.from_pretrained(reader), disk=cache)
     generator = None
     if answerer is not None:
-        from orienteer.agents.answerer.answerer import Answerer
+        from orienteer.agents.t5.answerer import Answerer
 
         generator = Answerer.from_pretrained(answerer)
     with progress("sessions") as show:

@@ -13,8 +13,8 @@ from orienteer.commands.training import World, questions_of, sessions_encoded
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
+    from orienteer.agents.t5.dataset import StreamConfig, TextExample
     from orienteer.agents.t5.model_files import ModelFiles
-    from orienteer.agents.t5.stream import Pair, StreamConfig
     from orienteer.agents.t5.train import Judgement, Progress, TrainConfig
 
 
@@ -102,7 +102,7 @@ def train_t5(
     from orienteer.agents.judging import Judge
     from orienteer.agents.pointer.imitation_targets import grammars_of
     from orienteer.agents.t5.agent import T5Agent
-    from orienteer.agents.t5.examples import gather
+    from orienteer.agents.t5.dataset import agent_examples
     from orienteer.agents.t5.rendering import phrases
     from orienteer.session import Environment, Settings
 
@@ -110,19 +110,19 @@ def train_t5(
     [played] = grammars_of(plays or (grammars[0].name if len(grammars) == 1 else run.preset.layout.grammar))
     layout = replace(run.preset.layout, grammar=played.name, snippet=snippet or run.preset.layout.snippet)
     world = World(index, reader, cache, threads)
-    pairs = gather(
+    examples = agent_examples(
         out_dir / "examples", sessions, lambda: questions_of(questions), grammars, layout, world.open, stops,
         sessions_encoded,
     )  # fmt: skip
-    refine = sum(pair.targets[0][1] > 0 for pair in pairs)
-    out.print(f"{len(pairs):,} examples, {refine:,} of them with a refinement")
+    refine = sum(example.targets[0][1] > 0 for example in examples)
+    out.print(f"{len(examples):,} examples, {refine:,} of them with a refinement")
     judge: Judge[ModelFiles] | None = None
     if dev is not None:
         judged = questions_of([dev])[:dev_limit]
         environment = Environment(*world.open(), Settings(snippet=layout.snippet))
         judge = Judge(environment, judged, lambda files: T5Agent(files, environment.engine, played, threads=threads))
     config, stream = run.configs("t5", layout, judge_minutes, patience, freeze_words, freeze_encoder, temperature)
-    run.train(pairs, config, stream, decoder_layers, phrases(), judge)
+    run.train(examples, config, stream, decoder_layers, phrases(), judge)
     out.print(f"{out_dir / 'int8'}: play it as t5={out_dir / 'int8'}")
 
 
@@ -164,22 +164,23 @@ def train_answerer(
     if base is None and preset == "copying":
         base = "shipped"  # the reader's encoder knows where answers stand
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
-    from orienteer.agents.answerer.examples import gather
-    from orienteer.agents.answerer.judging import Judge, played_sessions
-    from orienteer.agents.answerer.rendering import Layout
     from orienteer.agents.pointer.imitation_targets import grammars_of
+    from orienteer.agents.t5.answerer import ANSWERER_LAYOUT, ExactMatch, play_sessions
+    from orienteer.agents.t5.dataset import answerer_examples
 
     [taught] = grammars_of(grammar)
-    layout = Layout() if snippet is None else Layout(snippet=snippet)
+    layout = ANSWERER_LAYOUT if snippet is None else replace(ANSWERER_LAYOUT, snippet=snippet)
     world = World(index, reader, cache, threads)
     asked = questions_of(questions)
-    pairs = gather(out_dir / "examples", sessions, lambda: asked, taught, layout, world.open, earlier, sessions_encoded)
-    out.print(f"{len(pairs):,} examples")
+    examples = answerer_examples(
+        out_dir / "examples", sessions, lambda: asked, taught, layout, world.open, earlier, sessions_encoded
+    )
+    out.print(f"{len(examples):,} examples")
     judge = None
     if dev is not None:
-        judge = Judge(played_sessions(*world.open(), dev_agent, questions_of([dev])[:dev_limit]), threads)
+        judge = ExactMatch(play_sessions(*world.open(), dev_agent, questions_of([dev])[:dev_limit]), threads)
     config, stream = run.configs("answerer", layout, judge_minutes, patience, freeze_words, freeze_encoder, 0.0)
-    run.train(pairs, config, stream, decoder_layers, [], judge)
+    run.train(examples, config, stream, decoder_layers, [], judge)
     out.print(f"{out_dir / 'int8'}: evaluate with --answerer {out_dir / 'int8'}")
 
 
@@ -220,7 +221,7 @@ class _Run:
         self, purpose: Any, layout: Any, judge_minutes: float, patience: int, freeze_words: bool | None,
         freeze_encoder: bool | None, temperature: float | None,
     ) -> tuple[TrainConfig, StreamConfig]:  # fmt: skip
-        from orienteer.agents.t5.stream import StreamConfig
+        from orienteer.agents.t5.dataset import StreamConfig
         from orienteer.agents.t5.train import TrainConfig
 
         preset = self.preset
@@ -239,21 +240,20 @@ class _Run:
         return config, stream
 
     def train(
-        self, pairs: list[Pair], config: TrainConfig, how: StreamConfig, decoder_layers: int,
+        self, examples: list[TextExample], config: TrainConfig, how: StreamConfig, decoder_layers: int,
         phrases: list[str], judge: Judgement | None,
     ) -> None:  # fmt: skip
         """`phrases`: what a new decoder may write beside words of its source."""
-        from orienteer.agents.t5.codec import Codec
+        from orienteer.agents.t5.dataset import batches, hold_out, tokenize
         from orienteer.agents.t5.model import load
-        from orienteer.agents.t5.model_files import to_int8
-        from orienteer.agents.t5.stream import batches, hold_out, rows_of
+        from orienteer.agents.t5.model_files import Codec, to_int8
         from orienteer.agents.t5.train import train
 
         model, tokenizer = load(self.preset.base, self.preset.dropout, decoder_layers=decoder_layers, phrases=phrases)
-        codec = Codec(tokenizer, model.shape)
-        learned, held = hold_out(pairs)
+        codec = Codec(tokenizer, model.config)
+        learned, held = hold_out(examples)
         train(
-            model, tokenizer, lambda place: batches(learned, codec, how, place), rows_of(held[:500], codec, how),
+            model, tokenizer, lambda place: batches(learned, codec, how, place), tokenize(held[:500], codec, how),
             config, judge, _show,
         )  # fmt: skip
         to_int8(config.out, self.out / "int8")

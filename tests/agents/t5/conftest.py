@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "seq2seq"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "pointer"))
 
 from tiny_seq2seq import save_seq2seq

@@ -1,4 +1,4 @@
-"""The T5 agent at work: legal whatever its weights, the same in any company, free or held to the grammar."""
+"""The T5 agent at work: legal whatever its weights, the same in any batch, free or held to the grammar."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def test_a_hundred_thousand_steps_are_all_legal(embedded: EmbeddedEngine, tmp_pa
         grammar = list(GRAMMARS.values())[seed % len(GRAMMARS)]
         agent = T5Agent.from_pretrained(folder, embedded, grammar, threads=2)
         environment = Environment(embedded, LexicalReader(), Settings(steps=20, seed=seed, allow_stop=seed % 2 == 1))
-        asked = [*QUESTIONS, *HARD_QUESTIONS] * 20
-        sessions = environment.open([replace(q, id=f"{q.id}-{n}") for n, q in enumerate(asked)])
+        questions = [*QUESTIONS, *HARD_QUESTIONS] * 20
+        sessions = environment.open([replace(q, id=f"{q.id}-{n}") for n, q in enumerate(questions)])
         while sessions := [session for session in sessions if not session.ended]:
             seen = environment.observe(sessions)
             actions = agent.act(seen)
-            for session, moment, action in zip(sessions, seen, actions, strict=True):
-                assert legal(moment, action, agent, lexicon), action
+            for session, observation, action in zip(sessions, seen, actions, strict=True):
+                assert legal(observation, action, agent, lexicon), action
                 assert environment.objection(session, action) is None
             steps += len(actions)
             sessions = environment.take(sessions, Wanderer().act(seen))
@@ -117,14 +117,14 @@ def test_sessions_of_one_grammar_use_only_its_operators(t5_folder: Path, embedde
         assert {Operator(each.op, each.weight) for each in actions} <= set(grammar.operators)  # type: ignore[union-attr]
 
 
-def test_notes_tell_the_four_likeliest_refinements(t5_folder: Path, embedded: EmbeddedEngine) -> None:
+def test_notes_hold_the_four_likeliest_refinements(t5_folder: Path, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
     agent = T5Agent.from_pretrained(t5_folder, embedded, G4, threads=1)
     [(action, notes)] = agent.act_with_notes(environment.observe(environment.open(QUESTIONS[:1])))
-    told = notes["likeliest"]
-    assert len(told) == 4
-    assert told[0][0] == str(action)
-    assert [p for _, p in told] == sorted((p for _, p in told), reverse=True)
+    likeliest = notes["likeliest"]
+    assert len(likeliest) == 4
+    assert likeliest[0][0] == str(action)
+    assert [p for _, p in likeliest] == sorted((p for _, p in likeliest), reverse=True)
 
 
 def test_a_free_agent_that_writes_nonsense_is_held_to_the_grammar(t5_folder: Path, embedded: EmbeddedEngine) -> None:

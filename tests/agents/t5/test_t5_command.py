@@ -14,20 +14,20 @@ from training_world import make_world, options, run, sessions_file
 
 from orienteer.agents import make_agent
 from orienteer.agents.pointer.imitation_targets import Label, Moment
-from orienteer.agents.t5.examples import gather, pairs_of, row_of
-from orienteer.agents.t5.layout import SHIPPED, Layout
-from orienteer.agents.t5.model_files import load_folder
+from orienteer.agents.t5.dataset import agent_examples, agent_examples_of, agent_row
+from orienteer.agents.t5.model_files import SHIPPED, load_folder
 from orienteer.agents.t5.presets import PRESETS
+from orienteer.agents.t5.rendering import Layout
 from orienteer.commands.t5 import _Run
 from orienteer.engine import EmbeddedEngine, open_index
 from orienteer.errors import OrienteerError, TrainingError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
 from orienteer.reader import TrainedReader
 from orienteer.session import Environment, Settings, run_sessions
-from orienteer.training import example_cache as rows
+from orienteer.training import example_cache
 
 
-def test_one_moment_is_one_example_for_each_grammar_that_labels_it(embedded: EmbeddedEngine) -> None:
+def test_one_state_is_one_example_for_each_grammar_that_labels_it(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
     [seen] = environment.observe(environment.open(QUESTIONS[:1]))
     gains = (
@@ -35,10 +35,10 @@ def test_one_moment_is_one_example_for_each_grammar_that_labels_it(embedded: Emb
         (Refinement("-", "title", "corran"), 0.1),
         (Refinement("^", "contents", "maren", 0.1), 0.2),
     )
-    row = row_of(Moment("q1", seen, (Label(G4, gains), Label(G0, ()))), Layout())
+    row = agent_row(Moment("q1", seen, (Label(G4, gains), Label(G0, ()))), Layout())
     row = json.loads(json.dumps(row))
-    taught = list(pairs_of(row, list(GRAMMARS.values()), stops=0.25))
-    assert [pair.prefix for pair in taught] == ["Grammar: G0. ", "Grammar: G4. "]
+    taught = list(agent_examples_of(row, list(GRAMMARS.values()), stop_rate=0.25))
+    assert [example.prefix for example in taught] == ["Grammar: G0. ", "Grammar: G4. "]
     assert taught[0].source.startswith("Grammar: G0. Query: 'who lit the first lamp on the reef'. Answer: '")
     assert taught[0].targets == (("Stop.", 0.0),)
     assert taught[0].rate == 0.25
@@ -59,7 +59,7 @@ def test_examples_are_rendered_once_and_a_killed_run_goes_on(embedded: EmbeddedE
         return embedded, LexicalReader()
 
     def gathered() -> list[object]:
-        return list(gather(tmp_path / "examples", [file], lambda: QUESTIONS, [G1, G4], Layout(), world, 0.3))
+        return list(agent_examples(tmp_path / "examples", [file], lambda: QUESTIONS, [G1, G4], Layout(), world, 0.3))
 
     first = gathered()
     assert first
@@ -67,7 +67,7 @@ def test_examples_are_rendered_once_and_a_killed_run_goes_on(embedded: EmbeddedE
     assert gathered() == first
     assert len(opened) == 1
     [folder] = (tmp_path / "examples").iterdir()
-    (folder / rows.DONE).unlink()
+    (folder / example_cache.DONE).unlink()
     assert gathered() == first
     (folder / "00000.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfdbroken")
     with pytest.raises(TrainingError, match=r"damaged examples.*delete"):
@@ -81,7 +81,7 @@ def test_the_paper_preset_holds_every_value_of_its_table(shared_data: Path) -> N
     preset = PRESETS["paper"]
     shape, layout = preset.shape, preset.layout
     assert shape is not None
-    told = {
+    ours = {
         "Number of Parameters": f"{shape.parameters / 1e9:.0f}B", "Encoder/Decoder Layers": shape.encoder_layers,
         "Feed-forward dimension": shape.inner, "KV dimension": shape.head_width, "Model dimension": shape.width,
         "Number of Heads": shape.heads, "Batch Size (in tokens)": preset.tokens, "Dropout Rate": preset.dropout,
@@ -90,8 +90,8 @@ def test_the_paper_preset_holds_every_value_of_its_table(shared_data: Path) -> N
         "Finetuning steps on NQ Train": preset.steps, "Max. context tokens from document title": layout.title_words,
         "Max. context tokens from document content": layout.snippet,
     }  # fmt: skip
-    assert table.keys() == told.keys()
-    for name, value in told.items():
+    assert table.keys() == ours.keys()
+    for name, value in ours.items():
         assert table[name] == str(value) or float(table[name]) == value, name
     assert preset.decay == 0
     assert shape.decoder_layers == shape.encoder_layers
@@ -110,8 +110,8 @@ def test_an_agent_is_trained_and_plays(world: dict[str, Path], tmp_path: Path) -
     )  # fmt: skip
     assert "dev reward" in said
     files = load_folder(out / "int8", "t5")
-    assert files.told["layout"]["grammar"] == "G4"
-    assert files.told["training"]["notes"]["base"] == "base"
+    assert files.entry["layout"]["grammar"] == "G4"
+    assert files.entry["training"]["notes"]["base"] == "base"
     assert str(tmp_path) not in (out / "int8" / "config.json").read_text()
     engine = open_index(world["index"], threads=1)
     entry = make_agent(f"t5-G1={out / 'int8'}", engine, Settings(steps=3))
@@ -123,19 +123,19 @@ def test_an_agent_is_trained_and_plays(world: dict[str, Path], tmp_path: Path) -
 
 def test_one_grammar_trained_alone_is_the_one_that_plays(world: dict[str, Path], tmp_path: Path) -> None:
     run("train", "t5", *options(world), "--out", tmp_path / "t5", "--grammar", "G1", "--steps", 1, "--threads", 1)
-    assert load_folder(tmp_path / "t5" / "int8", "t5").told["layout"]["grammar"] == "G1"
+    assert load_folder(tmp_path / "t5" / "int8", "t5").entry["layout"]["grammar"] == "G1"
 
 
 def test_the_default_preset_is_how_the_shipped_agent_was_made() -> None:
-    told = load_folder(SHIPPED, "t5")
-    trained, preset = told.notes["training"], PRESETS["copying"]
+    shipped = load_folder(SHIPPED, "t5")
+    trained, preset = shipped.notes["training"], PRESETS["copying"]
     assert trained["freeze_encoder"] is trained["freeze_words"] is preset.frozen is True
     assert trained["notes"]["tokens"] == preset.tokens
     assert trained["notes"]["temperature"] == preset.temperature
     assert [trained[name] for name in ("learning_rate", "decay", "dropout")] == [
         preset.learning_rate, preset.decay, preset.dropout,
     ]  # fmt: skip
-    assert abs(told.notes["step"] - preset.steps) < 100
+    assert abs(shipped.notes["step"] - preset.steps) < 100
 
 
 @pytest.mark.parametrize(("base", "frozen"), [(None, True), ("pointer", True), ("small", False), ("some/t5", False)])
@@ -162,5 +162,5 @@ def test_an_unknown_preset_is_an_error(world: dict[str, Path], tmp_path: Path) -
 
 def test_toy_moments_have_targets(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
-    found = [row_of(moment, Layout()) for moment in toy_moments(environment, 10)]
+    found = [agent_row(moment, Layout()) for moment in toy_moments(environment, 10)]
     assert {bool(row["targets"]["G4"]) for row in found} == {True, False}

@@ -1,81 +1,206 @@
-"""The folder of a model of text to text, "t5" or "answerer": a model's folder with its shape and layout.
+"""What a text-to-text model is made of, without torch: its configuration, its tokenizer, the folder that holds them.
 
-Weights have the names that transformers gives them: `shared.weight`, `encoder.…`, `decoder.…`, and `head.weight` where
-it is not the word table.
+The folder is that of `models.model_folder`, of the kind "t5" or "answerer". Weights have the names that transformers
+gives them: `shared.weight`, `encoder.…`, `decoder.…`, and `head.weight` where the output layer is not the word table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from orienteer.agents.t5.config import Shape
+from orienteer.errors import ModelCorruptError
 from orienteer.models import model_folder
 from orienteer.models.model_folder import Tensors, corrupt, kind_of, read_folder, write_folder
 
+SHIPPED = Path(__file__).parent / "weights"
+SMALL = "small"  # the base that is no folder: a small T5 from scratch, with the shipped reader's vocabulary
+
+Architecture = Literal["t5", "bert"]
 Purpose = Literal["t5", "answerer"]
 _PURPOSES: tuple[Purpose, ...] = ("t5", "answerer")
-_SMALL = ("relative_attention_bias.weight", "position_embeddings.weight")
+_NEVER_INT8 = ("relative_attention_bias.weight", "position_embeddings.weight")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Seq2SeqConfig:
+    """All that the weights do not say themselves; field names are those of the entry "shape" in `config.json`.
+
+    architecture   of the encoder; the decoder is always T5's
+    heads          of decoder and T5 encoder, each `head_width` wide
+    activation     of the feed-forward layers, as transformers names it; `gated` where it is multiplied by a second map
+    input_scale    factor of the word vectors that the decoder reads
+    output_scale   factor of the decoder's states before the product with the word table
+    start          the token before a target; `end` the one after it
+    bert           the configuration of a BERT encoder
+    writes         tokens that a copying decoder may write although its source lacks them; None: it writes any token
+    """
+
+    architecture: Architecture
+    vocabulary: int
+    width: int
+    inner: int
+    heads: int
+    head_width: int
+    encoder_layers: int
+    decoder_layers: int
+    buckets: int = 32
+    max_distance: int = 128
+    activation: str = "relu"
+    gated: bool = False
+    epsilon: float = 1e-6
+    input_scale: float = 1.0
+    output_scale: float = 1.0
+    pad: int = 0
+    start: int = 0
+    end: int = 1
+    bert: Mapping[str, Any] | None = None
+    writes: tuple[int, ...] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Seq2SeqConfig:
+        """Raises TypeError or ValueError where the row is no configuration."""
+        if unknown := set(row) - {field.name for field in fields(cls)}:
+            raise ValueError(f"a shape with {', '.join(sorted(unknown))}")
+        writes = row.get("writes")
+        config = cls(**{**row, "writes": None if writes is None else tuple(map(int, writes))})
+        if config.architecture not in ("t5", "bert"):
+            raise ValueError(f"an encoder of the kind {config.architecture!r}")
+        return config
+
+    @property
+    def word_table(self) -> str:
+        """The name of the word table among the weights."""
+        return "encoder.embeddings.word_embeddings.weight" if self.architecture == "bert" else "shared.weight"
+
+    @property
+    def parameters(self) -> int:
+        """The number of weights of a T5 of this configuration: word vectors, layers and norms, relative positions."""
+        attention = 4 * self.width * self.heads * self.head_width + self.width
+        feed_forward = (3 if self.gated else 2) * self.width * self.inner + self.width
+        encoder = self.encoder_layers * (attention + feed_forward)
+        decoder = self.decoder_layers * (2 * attention + feed_forward)
+        return self.vocabulary * self.width + encoder + decoder + 2 * (self.width + self.buckets * self.heads)
+
+
+class Codec:
+    """Text to tokens and back: a BERT's sources begin with [CLS], all sources and targets end with the end token."""
+
+    def __init__(self, tokenizer: Tokenizer, config: Seq2SeqConfig) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer, self._end = tokenizer, config.end
+        self._prefix: list[int] = []  # of every source
+        if config.architecture == "bert":
+            cls = tokenizer.token_to_id("[CLS]")
+            if cls is None:
+                raise ModelCorruptError("the tokenizer has no [CLS]; expected that of a BERT")
+            self._prefix = [cls]
+        if tokenizer.get_vocab_size() > config.vocabulary:
+            raise ModelCorruptError(
+                f"the tokenizer has {tokenizer.get_vocab_size()} tokens, the model {config.vocabulary}; "
+                "expected those that belong together"
+            )
+        self.unknown = next((i for name in ("[UNK]", "<unk>") if (i := tokenizer.token_to_id(name)) is not None), -1)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        ids = self._tokenizer.get_vocab()
+        return sorted(ids, key=ids.__getitem__)
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of texts without special tokens."""
+        return [each.ids for each in self._tokenizer.encode_batch_fast(_encodable(texts), add_special_tokens=False)]
+
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[list[tuple[int, tuple[int, int]]]]:
+        """The tokens of texts, each with its characters [start, end)."""
+        encoded = self._tokenizer.encode_batch(_encodable(texts), add_special_tokens=False)
+        return [list(zip(each.ids, each.offsets, strict=True)) for each in encoded]
+
+    def encode_sources(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+        """What the encoder gets: the tail of a text that is too long is cut off."""
+        room = max_length - len(self._prefix) - 1
+        return [[*self._prefix, *ids[:room], self._end] for ids in self.tokenize(texts)]
+
+    def encode_targets(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+        """What the decoder shall write, the end included."""
+        return [[*ids[: max_length - 1], self._end] for ids in self.tokenize(texts)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens; special tokens are left out."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+
+def _encodable(texts: Sequence[str]) -> list[str]:
+    """Replaces lone surrogates, which have no UTF-8 form, by one character each, so that offsets stay."""
+    return [text if text.isascii() else _SURROGATE.sub("\ufffd", text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """What a folder holds; `told` is the entry of its purpose."""
+    """What a folder holds; `entry` is what `config.json` says under the model's purpose."""
 
     purpose: Purpose
-    shape: Shape
+    config: Seq2SeqConfig
     tensors: Tensors
     tokenizer: str  # the JSON of the tokenizer
-    told: Mapping[str, Any]
+    entry: Mapping[str, Any]
     fingerprint: str
 
     @property
     def notes(self) -> dict[str, Any]:
-        return {key: value for key, value in self.told.items() if key not in ("layout", "sha256")}
+        return {key: value for key, value in self.entry.items() if key not in ("layout", "sha256")}
 
 
 def load_folder(folder: Path, purpose: Purpose | None = None) -> ModelFiles:
-    """The files of a folder, checked against their checksums; `purpose` is the one wanted, any where it is None."""
-    found = read_folder(folder, (purpose,) if purpose else _PURPOSES)
+    """The files of a folder, checked against their checksums; `purpose` None accepts any."""
+    stored = read_folder(folder, (purpose,) if purpose else _PURPOSES)
     try:
-        shape = Shape.from_dict(found.config["shape"])
+        config = Seq2SeqConfig.from_dict(stored.config["shape"])
     except (ValueError, KeyError, TypeError) as error:
-        raise corrupt(folder, found.kind, f"{type(error).__name__}: {error}") from None
-    kind = cast("Purpose", found.kind)
-    return ModelFiles(kind, shape, found.tensors, found.tokenizer, found.told, found.fingerprint)
+        raise corrupt(folder, stored.kind, f"{type(error).__name__}: {error}") from None
+    kind = cast("Purpose", stored.kind)
+    return ModelFiles(kind, config, stored.tensors, stored.tokenizer, stored.told, stored.fingerprint)
 
 
 def purpose_of(config: Any) -> Purpose | None:
-    """What a folder with this configuration is for; None where it is none of ours."""
+    """The purpose of a folder with this `config.json`; None where the model is not a text-to-text model of ours."""
     return cast("Purpose | None", kind_of(config, _PURPOSES))
 
 
 def save_folder(
     folder: Path,
     purpose: Purpose,
-    shape: Shape,
+    config: Seq2SeqConfig,
     tensors: Tensors,
     tokenizer: str,
     layout: Mapping[str, Any],
     **notes: Any,
 ) -> None:
     """Writes a folder; `notes` go into its entry."""
-    told = {**notes, "layout": dict(layout)}
-    write_folder(folder, purpose, {"shape": shape.as_dict()}, told, tensors, tokenizer)
+    entry = {**notes, "layout": dict(layout)}
+    write_folder(folder, purpose, {"shape": config.as_dict()}, entry, tensors, tokenizer)
 
 
 def quantise(tensors: Mapping[str, NDArray[Any]]) -> Tensors:
-    """All matrices as int8, the word table and the decoder's too; vectors and places stay float32."""
-    return model_folder.quantise(tensors, lambda name: not name.endswith(_SMALL))
+    """All matrices as int8, the word table and the decoder's too; vectors and positions stay float32."""
+    return model_folder.quantise(tensors, lambda name: not name.endswith(_NEVER_INT8))
 
 
 def to_int8(trained: Path, out: Path) -> None:
     """The same model with int8 weights, for playing and shipping."""
     files = load_folder(trained)
     save_folder(
-        out, files.purpose, files.shape, quantise(files.tensors), files.tokenizer, files.told["layout"], **files.notes
+        out, files.purpose, files.config, quantise(files.tensors), files.tokenizer, files.entry["layout"], **files.notes
     )

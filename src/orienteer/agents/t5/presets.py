@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from orienteer.agents.t5.config import SMALL, Shape
-from orienteer.agents.t5.layout import Layout
+from orienteer.agents.t5.model_files import SMALL, Seq2SeqConfig
+from orienteer.agents.t5.rendering import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Preset:
     steps: int = 0
     frozen: bool = False
     temperature: float = 0.0
-    shape: Shape | None = None
+    shape: Seq2SeqConfig | None = None
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -38,7 +38,7 @@ PRESETS: Mapping[str, Preset] = {
     "paper": Preset(
         "google-t5/t5-11b", 65536, 0.1, 5e-4, 0.0,
         Layout(max_source=512, max_target=32, title_words=10, snippet=30, grammar="G1"), 41400,
-        shape=Shape(
+        shape=Seq2SeqConfig(
             "t5", 32128, width=1024, inner=65536, heads=128, head_width=128, encoder_layers=24, decoder_layers=24
         ),
     ),

@@ -18,10 +18,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from orienteer.agents.t5.codec import Codec
+from orienteer.agents.t5.dataset import StreamPosition, TokenExample, by_length
 from orienteer.agents.t5.model import Seq2Seq, from_files
-from orienteer.agents.t5.model_files import ModelFiles, Purpose, load_folder, save_folder
-from orienteer.agents.t5.stream import Place, Row, by_tokens
+from orienteer.agents.t5.model_files import Codec, ModelFiles, Purpose, load_folder, save_folder
 from orienteer.errors import TrainingError
 from orienteer.training import checkpoint
 from orienteer.training.log import Board
@@ -30,7 +29,7 @@ BEST = "best"  # the folder, inside that of the training, of the weights that we
 
 _WORTH = ("reward", "EM-T5")  # what a judgement is judged by, where it has it; the loss otherwise
 
-Stream = Callable[[Place], Iterator[tuple[Place, list[Row]]]]
+Stream = Callable[[StreamPosition], Iterator[tuple[StreamPosition, list[TokenExample]]]]
 Judgement = Callable[[ModelFiles], Mapping[str, float]]
 
 
@@ -92,7 +91,7 @@ def train(
     model: Seq2Seq,
     tokenizer: Tokenizer,
     stream: Stream,
-    held: Sequence[Row],
+    held: Sequence[TokenExample],
     config: TrainConfig,
     judge: Judgement | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
@@ -112,7 +111,7 @@ def train(
     optimiser = torch.optim.Adafactor(parameters, lr=config.learning_rate)
     kept = checkpoint.resume(config.out, model, optimiser)
     if config.freeze_encoder:
-        model.read_once(Codec(tokenizer, model.shape).vocabulary, config.threads)
+        model.cache_encoder(Codec(tokenizer, model.config).vocabulary, config.threads)
     state = _State(**{key: value for key, value in kept.items() if key != "config"})
     board, already, began = Board(config.out), state.spent, time.monotonic()
     saved = shown = judged = began
@@ -141,7 +140,7 @@ def train(
     workers = 1 if config.dropout else config.threads
     torch.set_num_threads(config.threads if config.dropout else 1)
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(config.threads // workers,)) as pool:
-        for place, batch in stream(Place(state.epoch, state.pool, state.batch)):
+        for place, batch in stream(StreamPosition(state.epoch, state.pool, state.batch)):
             state.spent = already + time.monotonic() - began
             done = state.step / config.steps if config.steps else state.spent / (60 * config.minutes)
             if done >= 1 or (config.patience and state.misses >= config.patience):
@@ -152,7 +151,7 @@ def train(
             size = sum(row.size for row in batch)
             works = [
                 pool.submit(_gradients, model, parameters, part, size, (config.seed, state.step, number))
-                for number, part in enumerate(by_tokens(batch, config.part_tokens))
+                for number, part in enumerate(by_length(batch, config.part_tokens))
             ]
             for number, work in enumerate(works):
                 gradients, found = work.result()
@@ -192,7 +191,11 @@ def rate(done: float, decay: float) -> float:
 
 
 def _gradients(
-    model: Seq2Seq, parameters: Sequence[torch.nn.Parameter], part: Sequence[Row], size: float, seeds: tuple[int, ...]
+    model: Seq2Seq,
+    parameters: Sequence[torch.nn.Parameter],
+    part: Sequence[TokenExample],
+    size: float,
+    seeds: tuple[int, ...],
 ) -> tuple[list[Tensor], float]:
     if model.training:
         seed, step, number = seeds
@@ -203,11 +206,11 @@ def _gradients(
     return gradients, loss.item()
 
 
-def held_out_loss(model: Seq2Seq, held: Sequence[Row], config: TrainConfig) -> float:
+def held_out_loss(model: Seq2Seq, held: Sequence[TokenExample], config: TrainConfig) -> float:
     """The cross-entropy of a target's token."""
     model.eval()
     with torch.no_grad():
-        total = sum(model(part).item() for part in by_tokens(held, config.part_tokens))
+        total = sum(model(part).item() for part in by_length(held, config.part_tokens))
     return float(total / sum(row.size for row in held))
 
 
@@ -227,7 +230,7 @@ def _keep_best(
 
 def save_model(folder: Path, model: Seq2Seq, tokenizer: Tokenizer, config: TrainConfig, **notes: Any) -> None:
     """A model's folder with float32 weights."""
-    save_folder(folder, config.purpose, model.shape, model.tensors(), tokenizer.to_str(), config.layout, **notes)
+    save_folder(folder, config.purpose, model.config, model.tensors(), tokenizer.to_str(), config.layout, **notes)
 
 
 def _finish(model: Seq2Seq, tokenizer: Tokenizer, config: TrainConfig, state: _State) -> Seq2Seq:
@@ -237,7 +240,13 @@ def _finish(model: Seq2Seq, tokenizer: Tokenizer, config: TrainConfig, state: _S
     else:
         files = load_folder(config.out / BEST)
         save_folder(
-            config.out, files.purpose, files.shape, files.tensors, files.tokenizer, files.told["layout"], **files.notes
+            config.out,
+            files.purpose,
+            files.config,
+            files.tensors,
+            files.tokenizer,
+            files.entry["layout"],
+            **files.notes,
         )
         model = from_files(files)
     model.eval()

@@ -11,27 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
-from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_shape
+from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_config
 
-from orienteer.agents.answerer.answerer import Answerer, best_passages
-from orienteer.agents.answerer.examples import gather, pair_of, row_of
-from orienteer.agents.answerer.judging import Judge, played_sessions
-from orienteer.agents.answerer.rendering import Layout, render
-from orienteer.agents.answerer.spans import Spans
 from orienteer.agents.pointer.imitation_targets import Label, Moment
-from orienteer.agents.t5.codec import Codec
-from orienteer.agents.t5.model_files import load_folder
+from orienteer.agents.t5.answerer import ANSWERER_LAYOUT, Answerer, ExactMatch, best_passages, play_sessions
+from orienteer.agents.t5.constraints import PassageSpans
+from orienteer.agents.t5.dataset import answerer_example, answerer_examples, answerer_row
+from orienteer.agents.t5.model_files import Codec, load_folder
+from orienteer.agents.t5.rendering import render_question
 from orienteer.engine import EmbeddedEngine
 from orienteer.errors import ModelMissingError
 from orienteer.query import G4
 from orienteer.session import Environment, ObservedPassage, Session, Settings
 
-CODEC = Codec(seq2seq_tokenizer(), tiny_shape())
+CODEC = Codec(seq2seq_tokenizer(), tiny_config())
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_seq2seq(tmp_path_factory.mktemp("answerer"), purpose="answerer", layout=Layout())
+    return save_seq2seq(tmp_path_factory.mktemp("answerer"), purpose="answerer", layout=ANSWERER_LAYOUT)
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def sessions(embedded: EmbeddedEngine) -> list[Session]:
 
 def test_a_source_is_question_answers_titles_and_texts() -> None:
     passages = [ObservedPassage("1", "Ardle Light", "Maren Holt lit  the lamp", "Maren Holt", 0.9)]
-    assert render("who lit the lamp", passages, Layout()) == (
+    assert render_question("who lit the lamp", passages, ANSWERER_LAYOUT) == (
         "Query: 'who lit the lamp'. Answer: 'Maren Holt'. Title: 'Ardle Light'. Result: 'Maren Holt lit the lamp'."
     )
 
@@ -82,42 +80,42 @@ _TEXTS = st.lists(
 
 @given(_TEXTS, st.integers(0, 9))
 def test_every_walk_through_spans_is_a_piece_of_some_text(texts: list[str], seed: int) -> None:
-    spans, draw = Spans(CODEC, texts, 6), random.Random(seed)
+    spans, draw = PassageSpans(CODEC, texts, 6), random.Random(seed)
     node, size = spans.root, 0
-    assert spans.ends(node) is None
+    assert spans.value(node) is None
     while allowed := spans.allowed(node):
         assert CODEC.unknown not in allowed
         node = spans.advance(node, draw.choice(allowed))
         size += 1
-        if (name := spans.ends(node)) is not None:
-            assert any(name in text for text in texts)
-            assert name[0].isalnum()
-            assert name[-1].isalnum()
+        if (value := spans.value(node)) is not None:
+            assert any(value in text for text in texts)
+            assert value[0].isalnum()
+            assert value[-1].isalnum()
     assert size <= 6
 
 
 def test_spans_keep_case_accents_and_signs() -> None:
-    spans = Spans(CODEC, ["on the reef", "the Lámp 1,871.5"], 9)
-    [ids] = CODEC.pieces(["the lamp 1,871.5"])
+    spans = PassageSpans(CODEC, ["on the reef", "the Lámp 1,871.5"], 9)
+    [ids] = CODEC.tokenize(["the lamp 1,871.5"])
     node = spans.root
-    names = []
+    values = []
     for token in ids:
         assert token in spans.allowed(node)
         node = spans.advance(node, token)
-        names.append(spans.ends(node))
-    assert names[-1] == "the Lámp 1,871.5"
+        values.append(spans.value(node))
+    assert values[-1] == "the Lámp 1,871.5"
 
 
 def test_a_state_teaches_the_gold_answers_that_it_shows(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings(steps=3, snippet=70))
     question = QUESTIONS[2]
     [seen] = environment.observe(environment.open([question]))
-    row = json.loads(json.dumps(row_of(Moment("q3", seen, (Label(G4, ()),)), question, Layout())))
+    row = json.loads(json.dumps(answerer_row(Moment("q3", seen, (Label(G4, ()),)), question, ANSWERER_LAYOUT)))
     assert row["answers"] == ["Halcyon", "the Halcyon"]
     assert row["last"]
-    assert pair_of(row, 0.0).rate == 1.0
-    assert pair_of({**row, "last": False}, 0.2).rate == 0.2
-    assert pair_of(row, 0.0).targets[0] == ("Halcyon", 0.0)
+    assert answerer_example(row, 0.0).rate == 1.0
+    assert answerer_example({**row, "last": False}, 0.2).rate == 0.2
+    assert answerer_example(row, 0.0).targets[0] == ("Halcyon", 0.0)
 
 
 def test_examples_come_from_one_grammars_sessions(embedded: EmbeddedEngine, tmp_path: Path) -> None:
@@ -126,18 +124,18 @@ def test_examples_come_from_one_grammars_sessions(embedded: EmbeddedEngine, tmp_
     file = sessions_file(tmp_path / "sessions.jsonl", embedded, LexicalReader())
     world = (embedded, LexicalReader())
     last, more = (
-        gather(tmp_path / "examples", [file], lambda: QUESTIONS, G4, Layout(), lambda: world, earlier)
+        answerer_examples(tmp_path / "examples", [file], lambda: QUESTIONS, G4, ANSWERER_LAYOUT, lambda: world, earlier)
         for earlier in (0.0, 0.5)
     )
     assert last
     assert len(last) < len(more)
-    assert all(pair.source.startswith("Query: '") for pair in more)
+    assert all(example.source.startswith("Query: '") for example in more)
 
 
-def test_a_judge_tells_exact_match_beside_the_readers(folder: Path, embedded: EmbeddedEngine) -> None:
-    played = played_sessions(embedded, LexicalReader(), "bm25+ps", QUESTIONS)
+def test_exact_match_in_training_stands_beside_the_readers(folder: Path, embedded: EmbeddedEngine) -> None:
+    played = play_sessions(embedded, LexicalReader(), "bm25+ps", QUESTIONS)
     assert len(played) == 4  # one question has no answers
-    measures = Judge(played)(load_folder(folder, "answerer"))
+    measures = ExactMatch(played)(load_folder(folder, "answerer"))
     assert measures.keys() == {"EM-T5", "EM-MR"}
     assert all(0 <= value <= 100 for value in measures.values())
 

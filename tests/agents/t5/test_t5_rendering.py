@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from small_world import PASSAGES
 from tiny_pointer import observations
 
-from orienteer.agents.t5.parsing import Parsed, parse_output
-from orienteer.agents.t5.rendering import STOP_SENTENCE, render, sentence
+from orienteer.agents.t5.rendering import STOP_SENTENCE, Layout, Parsed, parse_output, render, sentence
 from orienteer.engine import ReferenceEngine
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import G1, G4, Operator, Refinement
@@ -31,7 +30,7 @@ def narnia(*refinements: Refinement) -> Observation:
     return Observation(question, refinements, passages, (), (), {}, frozenset(), 0, 20, False, 0)
 
 
-def test_a_state_is_told_in_the_papers_phrases_in_the_order_of_events() -> None:
+def test_a_state_is_rendered_in_the_papers_phrases_in_the_order_of_events() -> None:
     made = (
         Refinement("+", "contents", "lewis"),
         Refinement("^", "contents", "battle", 2.0),
@@ -40,7 +39,7 @@ def test_a_state_is_told_in_the_papers_phrases_in_the_order_of_events() -> None:
         Refinement("^", "title", "magic", 0.1),
     )
     thirty = " ".join(map(str, range(30)))
-    assert render(narnia(*made), G4) == (
+    assert render(narnia(*made), G4, Layout()) == (
         "Grammar: G4. Query: 'how many parts does chronicles of narnia have'. Contents must contain: 'lewis'. "
         "Contents should contain: 'battle' boost 2. Should contain: 'film'. Title cannot contain: 'religion'. "
         "Title should contain: 'magic' boost 0.1. "
@@ -52,7 +51,7 @@ def test_a_state_is_told_in_the_papers_phrases_in_the_order_of_events() -> None:
 
 
 def test_the_grammar_is_the_first_thing_said() -> None:
-    assert render(narnia(), G1).startswith("Grammar: G1. Query: 'how many")
+    assert render(narnia(), G1, Layout()).startswith("Grammar: G1. Query: 'how many")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
 
 @given(st.data())
 def test_any_observation_is_one_line_of_text(data: st.DataObject) -> None:
-    text = render(data.draw(observations(ENGINE)), G4)
+    text = render(data.draw(observations(ENGINE)), G4, Layout())
     assert "\n" not in text
     text.encode()  # no lone surrogate is left
     assert parse_output(STOP_SENTENCE).stop

@@ -17,14 +17,12 @@ transformers = pytest.importorskip("transformers", reason="training needs the ex
 
 from tiny_seq2seq import seq2seq_tokenizer  # noqa: E402
 
-from orienteer.agents.t5.codec import Codec  # noqa: E402
-from orienteer.agents.t5.ct2_encoder import TextEncoder  # noqa: E402
-from orienteer.agents.t5.decoder import Decoder, Hypotheses  # noqa: E402
-from orienteer.agents.t5.encoder_cache import Remembered  # noqa: E402
-from orienteer.agents.t5.generator import Writer  # noqa: E402
-from orienteer.agents.t5.model import Seq2Seq, from_files, load, scratch  # noqa: E402
-from orienteer.agents.t5.model_files import load_folder, to_int8  # noqa: E402
-from orienteer.agents.t5.stream import Pair, Row, StreamConfig, batches, hold_out, rows_of  # noqa: E402
+from orienteer.agents.t5.dataset import StreamConfig, TextExample, TokenExample, batches, hold_out, tokenize  # noqa: E402
+from orienteer.agents.t5.decoder import Decoder, KVCache  # noqa: E402
+from orienteer.agents.t5.encoder import Ct2Encoder  # noqa: E402
+from orienteer.agents.t5.generator import Generator  # noqa: E402
+from orienteer.agents.t5.model import EncoderCache, Seq2Seq, from_files, load, scratch  # noqa: E402
+from orienteer.agents.t5.model_files import Codec, load_folder, to_int8  # noqa: E402
 from orienteer.agents.t5.train import Progress, TrainConfig, rate, train  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
 
@@ -43,8 +41,8 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     size = tokenizer.get_vocab_size()
     torch.manual_seed(1)
     if request.param == "bert":
-        told = {**tiny.CONFIG, "vocab_size": size, "max_position_embeddings": 512}
-        transformers.BertModel(transformers.BertConfig(**told)).save_pretrained(tmp_path)
+        settings = {**tiny.CONFIG, "vocab_size": size, "max_position_embeddings": 512}
+        transformers.BertModel(transformers.BertConfig(**settings)).save_pretrained(tmp_path)
     else:
         gated = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False} if "gated" in request.param else {}
         config = transformers.T5Config(
@@ -61,10 +59,10 @@ def test_the_loss_is_that_of_transformers(base: Path) -> None:
         pytest.skip("transformers has no such pair")
     model, tokenizer = load(str(base))
     theirs = transformers.T5ForConditionalGeneration.from_pretrained(base).eval()
-    codec = Codec(tokenizer, model.shape)
-    sources = codec.sources(["who lit the first lamp on the reef", "lamp"], 32)
-    targets = codec.targets(["contents must contain : ' reef ' .", "stop ."], 16)
-    found = model.eval()([Row(s, ((t, 1.0),)) for s, t in zip(sources, targets, strict=True)]).item()
+    codec = Codec(tokenizer, model.config)
+    sources = codec.encode_sources(["who lit the first lamp on the reef", "lamp"], 32)
+    targets = codec.encode_targets(["contents must contain : ' reef ' .", "stop ."], 16)
+    found = model.eval()([TokenExample(s, ((t, 1.0),)) for s, t in zip(sources, targets, strict=True)]).item()
     wanted = 0.0
     for source, target in zip(sources, targets, strict=True):
         wanted += theirs(torch.tensor([source]), labels=torch.tensor([target])).loss.item() * len(target)
@@ -74,19 +72,19 @@ def test_the_loss_is_that_of_transformers(base: Path) -> None:
 @pytest.mark.parametrize("phrases", [None, ["contents must contain : ' ' ."]], ids=["any token", "copies"])
 def test_playing_computes_what_training_computed(base: Path, phrases: list[str] | None) -> None:
     model, tokenizer = load(str(base), phrases=phrases)
-    assert (model.shape.writes is not None) == (phrases is not None and model.shape.architecture == "bert")
+    assert (model.config.writes is not None) == (phrases is not None and model.config.architecture == "bert")
     model.eval()
-    codec = Codec(tokenizer, model.shape)
-    [source] = codec.sources(["who lit the first lamp on the reef " * 3], 64)
-    [target] = codec.targets(["contents must contain : ' reef ' ."], 32)
-    loss = model([Row(source, ((target, 1.0),))]).item()
-    encoder = TextEncoder(model.shape, model.tensors(), codec.vocabulary, "float32", 1)
+    codec = Codec(tokenizer, model.config)
+    [source] = codec.encode_sources(["who lit the first lamp on the reef " * 3], 64)
+    [target] = codec.encode_targets(["contents must contain : ' reef ' ."], 32)
+    loss = model([TokenExample(source, ((target, 1.0),))]).item()
+    encoder = Ct2Encoder(model.config, model.tensors(), codec.vocabulary, "float32", 1)
     tensors = model.tensors()
-    decoder = Decoder(model.shape, tensors, 32)
-    memory, so_far = decoder.remember(encoder(source), source), Hypotheses(model.shape, 32)
+    decoder = Decoder(model.config, tensors, 32)
+    encoded, cache = decoder.prepare(encoder(source), source), KVCache(model.config, 32)
     total = 0.0
-    for before, token in zip([model.shape.start, *target], target, strict=False):
-        total -= float(decoder.log_probabilities(memory, decoder.step(memory, so_far, np.array([before])))[0, token])
+    for before, token in zip([model.config.start, *target], target, strict=False):
+        total -= float(decoder.log_probabilities(encoded, decoder.step(encoded, cache, np.array([before])))[0, token])
     assert total == pytest.approx(loss, rel=1e-4)
 
 
@@ -94,7 +92,7 @@ def test_a_folder_reads_back_to_the_same_model(base: Path, tmp_path: Path) -> No
     model, tokenizer = load(str(base))
     config = TrainConfig(tmp_path / "out", steps=1, threads=1)
     train(
-        model, tokenizer, lambda place: batches(copying(20), Codec(tokenizer, model.shape), STREAM, place), [], config
+        model, tokenizer, lambda place: batches(copying(20), Codec(tokenizer, model.config), STREAM, place), [], config
     )
     again, _ = load(str(tmp_path / "out"))
     state = model.state_dict()
@@ -106,14 +104,14 @@ STREAM = StreamConfig(max_source=24, max_target=8, tokens=256, pool=32)
 WORDS = "lamp tower reef keeper storm ship stone oil".split()
 
 
-def copying(count: int) -> list[Pair]:
+def copying(count: int) -> list[TextExample]:
     """The word after `keeper` is to be written."""
     draw = random.Random(0)
     found = []
     for number in range(count):
         others = draw.sample([word for word in WORDS if word != "keeper"], 3)
         text = f"{others[0]} keeper {others[1]} {others[2]}"
-        found.append(Pair(number, text.encode(), ((others[1], 1.0),)))
+        found.append(TextExample(number, text.encode(), ((others[1], 1.0),)))
     return found
 
 
@@ -122,12 +120,12 @@ def fresh(dropout: float = 0.0, copies: bool = False) -> tuple[Seq2Seq, Any, Cod
     tokenizer = seq2seq_tokenizer()
     model = scratch(tokenizer, layers=1, width=32, heads=2, dropout=dropout)
     if copies:
-        model = Seq2Seq(replace(model.shape, writes=(model.shape.end,)), dropout)
-    return model, tokenizer, Codec(tokenizer, model.shape)
+        model = Seq2Seq(replace(model.config, writes=(model.config.end,)), dropout)
+    return model, tokenizer, Codec(tokenizer, model.config)
 
 
 def run(
-    out: Path, pairs: list[Pair], steps: int, dropout: float = 0.0, copies: bool = False, **changes: Any
+    out: Path, pairs: list[TextExample], steps: int, dropout: float = 0.0, copies: bool = False, **changes: Any
 ) -> Seq2Seq:
     model, tokenizer, codec = fresh(dropout, copies)
     learned, held = hold_out(pairs)
@@ -135,7 +133,7 @@ def run(
     show = changes.pop("show", lambda progress: None)
     judge = changes.pop("judge", None)
     return train(
-        model, tokenizer, lambda place: batches(learned, codec, STREAM, place), rows_of(held, codec, STREAM),
+        model, tokenizer, lambda place: batches(learned, codec, STREAM, place), tokenize(held, codec, STREAM),
         replace(config, **changes), judge, show,
     )  # fmt: skip
 
@@ -148,9 +146,9 @@ def test_it_learns_to_copy_a_word_and_its_int8_folder_writes_it(tmp_path: Path, 
     losses = [progress.dev["loss"] for progress in shown if progress.dev]
     assert losses[-1] < 0.2 < losses[0] + 0.2
     to_int8(tmp_path / "out", tmp_path / "int8")
-    writer = Writer(load_folder(tmp_path / "int8"), 24, 8, threads=1)
-    found = writer.write(["reef keeper storm oil", "lamp keeper ship stone"], [None, None])
-    assert [writer.codec.text(each[0].tokens) for each in found] == ["storm", "ship"]
+    generator = Generator(load_folder(tmp_path / "int8"), 24, 8, threads=1)
+    found = generator.generate(["reef keeper storm oil", "lamp keeper ship stone"], [None, None])
+    assert [generator.codec.decode(each[0].tokens) for each in found] == ["storm", "ship"]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -181,22 +179,22 @@ def test_with_a_frozen_encoder_a_killed_training_comes_to_the_same_weights(tmp_p
     assert all(torch.equal(value, resumed.state_dict()[name]) for name, value in whole.state_dict().items())
 
 
-@pytest.mark.parametrize(("most_bytes", "read"), [(1 << 20, 2), (0, 6)])
-def test_a_frozen_encoder_reads_a_text_once_as_long_as_there_is_room(most_bytes: int, read: int) -> None:
+@pytest.mark.parametrize(("max_bytes", "read"), [(1 << 20, 2), (0, 6)])
+def test_a_frozen_encoder_reads_a_text_once_as_long_as_there_is_room(max_bytes: int, read: int) -> None:
     model, _, codec = fresh()
     texts: list[Any] = []
-    encoder = TextEncoder(model.shape, model.tensors(), codec.vocabulary, "float32", 1)
+    encoder = Ct2Encoder(model.config, model.tensors(), codec.vocabulary, "float32", 1)
 
     def encode(source: Any) -> Any:
         texts.append(source)
         return encoder(source)
 
-    sources = codec.sources(["lamp keeper reef", "storm"], 24)
-    remembered = Remembered(encode, most_bytes)
+    sources = codec.encode_sources(["lamp keeper reef", "storm"], 24)
+    cached = EncoderCache(encode, max_bytes)
     with torch.no_grad():
         wanted, mask = model.eval().encode(sources)
     for _ in range(3):
-        states, own = remembered(sources)
+        states, own = cached(sources)
         assert torch.equal(own, mask)
         assert torch.allclose(states[mask.bool()], wanted[mask.bool()], atol=5e-3)
     assert len(texts) == read
@@ -212,9 +210,9 @@ def test_training_stops_where_judgements_get_no_better(tmp_path: Path) -> None:
     model = run(
         tmp_path, copying(60), 50, judge=lambda files: {"reward": next(rewards)}, judge_steps=2, patience=2
     )  # fmt: skip
-    told = load_folder(tmp_path).told
-    assert told["step"] == 4  # that of the second judgement, the first of the best
-    assert told["measures"]["reward"] == 3.0
+    entry = load_folder(tmp_path).entry
+    assert entry["step"] == 4  # that of the second judgement, the first of the best
+    assert entry["measures"]["reward"] == 3.0
     assert next(rewards) == 9.0
     best = from_files(load_folder(tmp_path / "best"))
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in best.state_dict().items())
@@ -251,24 +249,24 @@ def test_a_stream_goes_on_from_any_place() -> None:
 
 def test_targets_are_weighted_by_worth_or_the_best_is_taken() -> None:
     _, _, codec = fresh()
-    pair = Pair(1, b"lamp", (("tower", 1.0), ("reef", 0.9), ("ship", 0.95)))
-    [best] = rows_of([pair], codec, STREAM)
-    assert best.targets == ((codec.targets(["tower"], 8)[0], 1.0),)
-    [soft] = rows_of([pair], codec, replace(STREAM, temperature=0.05, targets=2))
+    pair = TextExample(1, b"lamp", (("tower", 1.0), ("reef", 0.9), ("ship", 0.95)))
+    [best] = tokenize([pair], codec, STREAM)
+    assert best.targets == ((codec.encode_targets(["tower"], 8)[0], 1.0),)
+    [soft] = tokenize([pair], codec, replace(STREAM, temperature=0.05, targets=2))
     weights = [weight for _, weight in soft.targets]
-    assert [ids for ids, _ in soft.targets] == codec.targets(["tower", "ship"], 8)
+    assert [ids for ids, _ in soft.targets] == codec.encode_targets(["tower", "ship"], 8)
     assert weights == pytest.approx([np.e / (1 + np.e), 1 / (1 + np.e)])
     assert soft.size == pytest.approx(sum(weight * len(ids) for ids, weight in soft.targets))
 
 
 def test_a_batch_has_one_target_of_a_source_drawn_by_its_weight() -> None:
     _, _, codec = fresh()
-    pairs = [Pair(n, b"lamp", (("tower", 1.0), ("reef", 0.95), ("ship", 0.2))) for n in range(600)]
+    pairs = [TextExample(n, b"lamp", (("tower", 1.0), ("reef", 0.95), ("ship", 0.2))) for n in range(600)]
     soft = replace(STREAM, temperature=0.05, pool=600)
     drawn = [row.targets for _, rows in islice(batches(pairs, codec, soft), 90) for row in rows]
     assert {weight for [(_, weight)] in drawn} == {1.0}
     tower, reef, ship = (sum(ids == wanted for [(ids, _)] in drawn) / len(drawn) for wanted in
-                         codec.targets(["tower", "reef", "ship"], 8))  # fmt: skip
+                         codec.encode_targets(["tower", "reef", "ship"], 8))  # fmt: skip
     assert tower == pytest.approx(np.e / (1 + np.e), abs=0.05)
     assert reef == pytest.approx(1 / (1 + np.e), abs=0.05)
     assert ship < 0.01
@@ -276,11 +274,14 @@ def test_a_batch_has_one_target_of_a_source_drawn_by_its_weight() -> None:
 
 def test_soft_targets_cost_the_weighted_sum_of_each() -> None:
     model, _, codec = fresh()
-    sources = codec.sources(["lamp tower reef", "ship"], 16)
-    first, second, third = codec.targets(["tower", "reef storm", "oil"], 8)
-    together = model([Row(sources[0], ((first, 0.7), (second, 0.3))), Row(sources[1], ((third, 1.0),))]).item()
+    sources = codec.encode_sources(["lamp tower reef", "ship"], 16)
+    first, second, third = codec.encode_targets(["tower", "reef storm", "oil"], 8)
+    together = model(
+        [TokenExample(sources[0], ((first, 0.7), (second, 0.3))), TokenExample(sources[1], ((third, 1.0),))]
+    ).item()
     apart = [
-        model([Row(s, ((t, 1.0),))]).item() for s, t in ((sources[0], first), (sources[0], second), (sources[1], third))
+        model([TokenExample(s, ((t, 1.0),))]).item()
+        for s, t in ((sources[0], first), (sources[0], second), (sources[1], third))
     ]
     assert together == pytest.approx(0.7 * apart[0] + 0.3 * apart[1] + apart[2], rel=1e-4)
 

@@ -1,0 +1,107 @@
+"""The encoder of a text-to-text model in CTranslate2, without torch: T5's own or a BERT's, built in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ctranslate2
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.t5.model_files import Seq2SeqConfig, quantise
+from orienteer.models.ct2_format import encoder_binary, model_files
+from orienteer.models.model_folder import dequantise
+from orienteer.reader.runtime import Compute
+
+_ACTIVATIONS = {"relu": 0, "gelu_new": 1, "silu": 2, "gelu": 3}
+
+
+class Ct2Encoder:
+    """Token ids in, one state a token out. Each source is encoded alone: its states do not depend on the batch."""
+
+    def __init__(
+        self,
+        config: Seq2SeqConfig,
+        tensors: Mapping[str, NDArray[Any]],
+        vocabulary: list[str],
+        compute: Compute,
+        threads: int,
+    ) -> None:
+        """Raises KeyError, ValueError or RuntimeError where the tensors do not fit the configuration."""
+        tensors = quantise(dequantise(tensors)) if compute == "int8" else dequantise(tensors)
+        self._is_bert = config.architecture == "bert"
+        # CTranslate2 wants a name for each row of the word table; T5's table has more rows than its tokenizer names.
+        names = [*vocabulary, *(f"<spare {n}>" for n in range(config.vocabulary - len(vocabulary)))]
+        if self._is_bert:
+            assert config.bert is not None
+            files = model_files(config.bert, tensors, names)
+        else:
+            files = _t5_files(config, tensors, names)
+        self._batch = _open(files, compute, parallel=threads, cores=1)
+        # A source that comes alone is computed on all cores; its states are the same to the bit.
+        self._single = _open(files, compute, parallel=1, cores=threads) if threads > 1 else self._batch
+
+    def __call__(self, ids: Sequence[int], *, alone: bool = False) -> NDArray[np.float32]:
+        """[L, width]"""
+        view = ctranslate2.StorageView.from_array
+        row, length = view(np.array([ids], np.int32)), view(np.array([len(ids)], np.int32))
+        types = {"token_type_ids": [[0] * len(ids)]} if self._is_bert else {}
+        result = (self._single if alone else self._batch).forward_batch(row, length, **types)
+        states: NDArray[np.float32] = np.array(result.last_hidden_state)[0]
+        return states
+
+
+def _open(files: dict[str, bytes], compute: Compute, parallel: int, cores: int) -> Any:
+    return ctranslate2.Encoder(
+        "text", device="cpu", compute_type=compute, inter_threads=parallel, intra_threads=cores, files=files
+    )
+
+
+def _t5_files(config: Seq2SeqConfig, tensors: Mapping[str, NDArray[Any]], vocabulary: list[str]) -> dict[str, bytes]:
+    settings = {"layer_norm_epsilon": config.epsilon, "unk_token": "", "bos_token": "", "eos_token": ""}
+    return {
+        "model.bin": encoder_binary(_t5_variables(config, tensors)),
+        "config.json": json.dumps(settings).encode(),
+        "vocabulary.json": json.dumps(vocabulary).encode(),
+    }
+
+
+def _t5_variables(config: Seq2SeqConfig, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    out: dict[str, NDArray[Any]] = {
+        "encoder/activation": np.array(_ACTIVATIONS[config.activation], np.int8),
+        "encoder/embeddings_merge": np.array(0, np.int8),
+        "encoder/multi_query_attention": np.array(0, np.int8),
+        "encoder/num_heads": np.array(config.heads, np.int16),
+        "encoder/pre_norm": np.array(1, np.int8),
+        "encoder/scale_embeddings": np.array(0, np.int8),
+        "encoder/layer_norm/gamma": tensors["encoder.final_layer_norm.weight"],
+    }
+
+    def weight(target: str, *sources: str) -> None:
+        """One matrix, or several stacked, with their int8 scales if any."""
+        out[f"{target}/weight"] = np.concatenate([tensors[f"{s}.weight"] for s in sources])
+        if f"{sources[0]}.weight.scale" in tensors:
+            out[f"{target}/weight_scale"] = np.concatenate([tensors[f"{s}.weight.scale"] for s in sources])
+
+    weight("encoder/embeddings_0", "shared")
+    bias = tensors["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]
+    for number in range(config.encoder_layers):
+        layer, block = f"encoder/layer_{number}", f"encoder.block.{number}.layer"
+        attention, feed = f"{block}.0.SelfAttention", f"{block}.1.DenseReluDense"
+        weight(f"{layer}/self_attention/linear_0", *(f"{attention}.{name}" for name in "qkv"))
+        weight(f"{layer}/self_attention/linear_1", f"{attention}.o")
+        out |= {
+            f"{layer}/self_attention/queries_scale": np.array(1, np.float32),
+            f"{layer}/self_attention/relative_attention_bias": bias,
+            f"{layer}/self_attention/relative_attention_max_distance": np.array(config.max_distance, np.int32),
+            f"{layer}/self_attention/head_dim": np.array(config.head_width, np.int32),
+            f"{layer}/self_attention/layer_norm/gamma": tensors[f"{block}.0.layer_norm.weight"],
+            f"{layer}/ffn/layer_norm/gamma": tensors[f"{block}.1.layer_norm.weight"],
+        }
+        weight(f"{layer}/ffn/linear_0", f"{feed}.wi_0" if config.gated else f"{feed}.wi")
+        if config.gated:
+            weight(f"{layer}/ffn/linear_0_noact", f"{feed}.wi_1")
+        weight(f"{layer}/ffn/linear_1", f"{feed}.wo")
+    return out
