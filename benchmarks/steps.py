@@ -126,9 +126,9 @@ def measure(
         raise OrienteerError(f"the agent {name!r} plays several others, no steps of its own; name one of them")
     agent = Measured(entry.agent)
     environment = entry.environment(engine, reader)
-    run_sessions(environment, agent, questions[:1], together=1)  # compiles what is not compiled yet
+    run_sessions(environment, agent, questions[:1], batch_size=1)  # compiles what is not compiled yet
     agent.forget()
-    seconds = run_sessions(environment, agent, questions, together=together).seconds
+    seconds = run_sessions(environment, agent, questions, batch_size=together).seconds
     count = max(1, len(agent.terms))
     parts = {part: getattr(seconds, part) / len(questions) for part in ("engine", "reader")}
     return {

@@ -120,11 +120,11 @@ class Answer:
     def __str__(self) -> str:
         from rich.console import Console
 
-        from orienteer.session.console import lay_out
+        from orienteer.session.display import console_lines
 
         out = StringIO()
         console = Console(file=out, width=100, color_system=None)
-        for line in lay_out(self.record):
+        for line in console_lines(self.record):
             console.print(line, soft_wrap=True)
         return out.getvalue().rstrip("\n")
 
@@ -229,7 +229,7 @@ class Searcher:
         waiting = iter(questions)
         while batch := list(islice(waiting, together)):
             environment = self._environment()
-            for sessions in play(environment, self.agent.agent, map(_question, batch), together=together):
+            for sessions in play(environment, self.agent.agent, map(_question, batch), batch_size=together):
                 for session in sessions:
                     yield self._answer(session, environment)
 

@@ -24,7 +24,7 @@ from orienteer.query import Query, Refinement, parse
 if TYPE_CHECKING:
     from orienteer.engine import Engine
     from orienteer.reader import Reader
-    from orienteer.session import Environment, Seconds, Seen, Session
+    from orienteer.session import Environment, Seconds, SeenPassage, Session
 
 STEPS = 3  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute
 _TOGETHER = 16  # sessions in lock-step; the one to show is found in the first batches
@@ -61,18 +61,18 @@ def play_demo(out: Console, engine: Engine, reader: Reader, asked: Sequence[Ques
     entry = make_agent(AGENT, engine, Settings(steps=STEPS))
     environment = entry.environment(engine, reader)
     if asked is not None:
-        for [session] in play(environment, entry.agent, asked, together=1):
+        for [session] in play(environment, entry.agent, asked, batch_size=1):
             _show_session(out, environment, session, environment.seconds)
         return
     sought: list[Session] = []
-    for batch in play(environment, entry.agent, bundled_questions("train"), together=_TOGETHER):
+    for batch in play(environment, entry.agent, bundled_questions("train"), batch_size=_TOGETHER):
         sought += batch
         if first_helped(batch):
             break
     helped = first_helped(sought) or max(sought, key=lambda each: each.reward or 0.0)
     _show_session(out, environment, helped)
     questions = bundled_questions("test")
-    batches = play(environment, entry.agent, questions, together=_TOGETHER)
+    batches = play(environment, entry.agent, questions, batch_size=_TOGETHER)
     sessions = [session for batch in _with_progress(out, batches, len(questions)) for session in batch]
     first, last = (Outcome.mean(each) for each in zip(*map(outcomes, sessions), strict=True))
     out.print()
@@ -120,15 +120,15 @@ def outcomes(session: Session) -> tuple[Outcome, Outcome]:
     return before, _outcome(session.best, session.score.total if session.score else 0.0, session.passages_read)
 
 
-def _outcome(best: Sequence[Seen], score: float, read: int) -> Outcome:
+def _outcome(best: Sequence[SeenPassage], score: float, read: int) -> Outcome:
     return Outcome(bool(best and best[0].exact), any(each.relevant for each in best), score, read)
 
 
 def _show_session(out: Console, environment: Environment, session: Session, seconds: Seconds | None = None) -> None:
     from orienteer.session import record
-    from orienteer.session.console import lay_out
+    from orienteer.session.display import console_lines
 
-    for line in lay_out(record(session, environment, AGENT), seconds=seconds):
+    for line in console_lines(record(session, environment, AGENT), seconds=seconds):
         out.print(line, soft_wrap=True)
 
 

@@ -20,7 +20,7 @@ def members(engine: Engine, *names: str, settings: Settings | None = None) -> li
 
 
 def together(environment: Environment, ensemble: Ensemble, questions: list[Question]) -> list[Session]:
-    return list(chain.from_iterable(ensemble.play(environment, questions, together=3)))
+    return list(chain.from_iterable(ensemble.play(environment, questions, batch_size=3)))
 
 
 def alone(engine: Engine, entry: ConfiguredAgent, questions: list[Question]) -> list[Session]:

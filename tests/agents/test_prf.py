@@ -19,7 +19,7 @@ from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import Refinement
 from orienteer.session import Environment, Observation, Settings, run_sessions
-from orienteer.session.stop_words import STOP_LIST
+from orienteer.session.observation import STOP_LIST
 
 
 def first_moment(engine: Engine, question: str) -> Observation:

@@ -15,7 +15,7 @@ from orienteer.data.passage import Question
 from orienteer.engine import Hit, ReferenceEngine
 from orienteer.evaluation import MEASURES
 from orienteer.session import Record, Score, Settings, read_records, score
-from orienteer.session.record import PlayedWith, RecordedPassage, RecordedStep
+from orienteer.session.record import Provenance, RecordedPassage, RecordedStep
 
 Flags = list[tuple[bool, bool, float]]
 
@@ -42,7 +42,7 @@ def recorded(lists: list[Flags], answers: tuple[str, ...] = ("yes",)) -> Record:
         total = score([f[2] for f in flags], [f[0] for f in flags], [f[1] for f in flags])
         hits = tuple(Hit(id, 1.0) for id in ids)
         steps.append(RecordedStep(None, "q", hits, ids, ids, (), total if answers else None))
-    played = PlayedWith("agent", "", "", Settings())
+    played = Provenance("agent", "", "", Settings())
     return Record(played, Question("q", "q", answers), tuple(steps), passages, "steps", "")
 
 

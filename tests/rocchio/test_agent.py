@@ -21,8 +21,8 @@ from orienteer.session import Environment, Session, Settings
 SETTINGS = Settings(steps=4, snippet=70, allow_stop=True)
 
 
-def played(agent: RocchioAgent, environment: Environment, questions: list, together: int = 5) -> list[Session]:  # type: ignore[type-arg]
-    return [session for batch in agent.play(environment, questions, together=together) for session in batch]
+def played(agent: RocchioAgent, environment: Environment, questions: list, batch_size: int = 5) -> list[Session]:  # type: ignore[type-arg]
+    return [session for batch in agent.play(environment, questions, batch_size=batch_size) for session in batch]
 
 
 def test_it_plays_the_sessions_that_it_finds(engine: EmbeddedEngine) -> None:

@@ -47,7 +47,7 @@ def test_along_a_session_it_is_the_sessions_next_step(engine: EmbeddedEngine) ->
             assert choice is not None
             assert choice.chosen is not None
             assert choice.chosen[0] == step.refinement
-            [played] = environment.take([played], [step.refinement])
+            [played] = environment.step([played], [step.refinement])
         if session.ended == "best":
             assert rocchio.choose([played]) == [Choice(None)]
 
@@ -55,12 +55,12 @@ def test_along_a_session_it_is_the_sessions_next_step(engine: EmbeddedEngine) ->
 def test_in_states_that_another_agent_reached_the_scores_are_those_that_follow(engine: EmbeddedEngine) -> None:
     environment = Environment(engine, READER, SETTINGS)
     sessions = environment.open(ASKED[:8])
-    sessions = environment.take(sessions, Wanderer().act(environment.observe(sessions)))
+    sessions = environment.step(sessions, Wanderer().act(environment.observe(sessions)))
     going = [session for session in sessions if not session.ended]
     chosen = 0
     for session, choice in zip(going, Lockstep(engine, READER, [Variant(G2)], PLAN).choose(going), strict=True):
         for refinement, score in (choice.chosen, *choice.others) if choice and choice.chosen else ():
-            [after] = environment.take([session], [refinement])
+            [after] = environment.step([session], [refinement])
             assert after.score is not None
             assert after.score.total == pytest.approx(score)
             chosen += 1

@@ -95,7 +95,7 @@ def test_the_observations_of_every_step_can_be_made_again(file: Path, tmp_path: 
         for step in steps:
             assert [step.observation] == environment.observe([played])
             if step.refinement is not None:
-                [played] = environment.take([played], [step.refinement])
+                [played] = environment.step([played], [step.refinement])
 
 
 def test_an_agent_may_see_shorter_snippets_than_the_search_saw(file: Path) -> None:

@@ -31,7 +31,7 @@ from orienteer.engine import Hit, ReferenceEngine
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
 from orienteer.session import STOP, Action, Observation
-from orienteer.session.explanations import Notes, TreeNode, tree_notes
+from orienteer.session.agent import Explanation, TreeNode, tree_explanation
 
 MakeClient = Callable[..., TestClient]
 
@@ -40,12 +40,12 @@ class TreeSearcher:
     """Requires the rarest word that it may, and tells of a search that it never made: what a tree agent must do."""
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
-        return [action for action, _ in self.act_with_notes(observations)]
+        return [action for action, _ in self.act_with_explanations(observations)]
 
-    def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, Notes | None]]:
+    def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, Explanation | None]]:
         return [self._act(observation) for observation in observations]
 
-    def _act(self, observation: Observation) -> tuple[Action, Notes | None]:
+    def _act(self, observation: Observation) -> tuple[Action, Explanation | None]:
         terms = sorted(observation.terms, key=lambda term: -term.idf)[:40]
         if not terms:
             return STOP, None
@@ -55,7 +55,7 @@ class TreeSearcher:
             TreeNode(str(first), 31, 0.625, 0.4, below, taken=True),
             *(TreeNode(str(each), int(n == 0), 0.25, 0.01) for n, each in enumerate(others)),
         )
-        return first, tree_notes(TreeNode("the query", 32, 0.6, None, children))
+        return first, tree_explanation(TreeNode("the query", 32, 0.6, None, children))
 
 
 TREE_SEARCHER = AgentSpec(

@@ -331,7 +331,7 @@ def test_notes_that_no_record_can_hold_end_the_session_with_the_reason(
         def act(self, observations: Any) -> list[Any]:
             return [plus("lamp") for _ in observations]
 
-        def act_with_notes(self, observations: Any) -> list[Any]:
+        def act_with_explanations(self, observations: Any) -> list[Any]:
             return [(action, notes) for action in self.act(observations)]
 
     client = make_client()

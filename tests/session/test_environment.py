@@ -14,7 +14,7 @@ from orienteer.data.passage import Passage, Question
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import Query, Refinement
 from orienteer.reader import Reading, exact_match, holds_answer
-from orienteer.session import STOP, UNDO, Environment, Seen, Session, Settings, best_of, run_sessions, score
+from orienteer.session import STOP, UNDO, Environment, SeenPassage, Session, Settings, best_of, run_sessions, score
 
 
 def opened(environment: Environment, question: str, *answers: str) -> Session:
@@ -24,7 +24,7 @@ def opened(environment: Environment, question: str, *answers: str) -> Session:
 
 def taken(environment: Environment, session: Session, *actions: object) -> Session:
     for action in actions:
-        [session] = environment.take([session], [action])  # type: ignore[list-item]
+        [session] = environment.step([session], [action])  # type: ignore[list-item]
     return session
 
 
@@ -51,7 +51,7 @@ def test_the_best_passages_are_those_of_highest_score_and_ties_stay_as_first_see
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.9]), max_size=12))
 def test_best_of_agrees_with_picking_one_after_the_other(scores: list[float]) -> None:
-    seen = [Seen(Passage(str(i), "", ""), Reading(s, 0.0, "", 0, 0), 0, 1) for i, s in enumerate(scores)]
+    seen = [SeenPassage(Passage(str(i), "", ""), Reading(s, 0.0, "", 0, 0), 0, 1) for i, s in enumerate(scores)]
     left, expected = list(seen), []
     while left and len(expected) < 5:
         top = max(each.reading.score for each in left)

@@ -9,13 +9,13 @@ from orienteer.engine import EmbeddedEngine
 from orienteer.engine.embedded.analysis import STOP_WORDS
 from orienteer.reader import snippet
 from orienteer.session import Environment, Observation, Session, Settings
-from orienteer.session.stop_words import STOP_LIST, is_stop_word
+from orienteer.session.observation import STOP_LIST, is_stop_word
 
 
 def moment(environment: Environment, question: str, *actions: object) -> tuple[Session, Observation]:
     [session] = environment.open([Question("q", question)])
     for action in actions:
-        [session] = environment.take([session], [action])  # type: ignore[list-item]
+        [session] = environment.step([session], [action])  # type: ignore[list-item]
     [observation] = environment.observe([session])
     return session, observation
 
@@ -81,7 +81,7 @@ def test_every_step_of_every_session_has_a_seed_of_its_own(environment: Environm
     for _ in range(3):
         observations = environment.observe(sessions)
         seeds += [observation.seed for observation in observations]
-        sessions = environment.take(sessions, Wanderer().act(observations))
+        sessions = environment.step(sessions, Wanderer().act(observations))
     assert len(set(seeds)) == len(seeds)
     other = Environment(environment.engine, environment.reader, Settings(seed=1))
     assert other.observe(other.open(QUESTIONS))[0].seed not in seeds

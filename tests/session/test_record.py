@@ -27,7 +27,7 @@ from orienteer.session import (
     to_line,
     write_records,
 )
-from orienteer.session.console import lay_out
+from orienteer.session.display import console_lines
 
 
 @pytest.fixture
@@ -132,11 +132,11 @@ def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_session_is_laid_out_for_the_terminal(records: list[Record]) -> None:
     for each in records:
         for every_step in (False, True):
-            text = "\n".join(line.plain for line in lay_out(each, every_step=every_step))
+            text = "\n".join(line.plain for line in console_lines(each, every_step=every_step))
             assert f"{each.queries} queries, {len(each.passages)} passages read" in text
             if each.best:
                 assert "Answer: " in text
-    text = "\n".join(line.plain for line in lay_out(records[0]))
+    text = "\n".join(line.plain for line in console_lines(records[0]))
     assert text.startswith("q0 who lit the first lamp on the reef  0.")
     assert "expected: Maren Holt" in text
 
@@ -145,13 +145,13 @@ def test_control_characters_of_a_passage_do_not_reach_the_terminal(records: list
     id = records[0].best[0]
     nasty = replace(records[0].passages[id], title="\x1b[2Jgone\x07", text="\x1b]0;x\x07 lamp", answer="lamp")
     changed = replace(records[0], passages={**records[0].passages, id: nasty})
-    assert "\x1b" not in "".join(line.plain for line in lay_out(changed))
+    assert "\x1b" not in "".join(line.plain for line in console_lines(changed))
 
 
 def test_the_answer_is_marked_where_it_stands_as_whole_words(records: list[Record]) -> None:
     id = records[0].best[0]
     passage = replace(records[0].passages[id], text="built in 1210 with 210 steps", answer="210", exact=True)
     changed = replace(records[0], passages={**records[0].passages, id: passage})
-    [line] = [line for line in lay_out(changed) if "built in 1210" in line.plain]
+    [line] = [line for line in console_lines(changed) if "built in 1210" in line.plain]
     assert [line.plain[span.start : span.end] for span in line.spans if "blue" in str(span.style)] == ["210"]
     assert "1210 with " in line.plain[: next(s.start for s in line.spans if "blue" in str(s.style))]

@@ -18,14 +18,14 @@ from orienteer.session import STOP, Action, Environment, Observation, Run, Setti
 MANY = [Question(f"{q.id}-{n}", q.question, q.answers) for n in range(4) for q in (*QUESTIONS, *HARD_QUESTIONS)]
 
 
-@pytest.mark.parametrize("together", [1, 3, 7, 1000])
-def test_lock_step_equals_one_by_one(engine: EmbeddedEngine, together: int) -> None:
-    def run(together: int) -> Run:
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 1000])
+def test_batched_sessions_equal_one_by_one(engine: EmbeddedEngine, batch_size: int) -> None:
+    def run(batch_size: int) -> Run:
         return run_sessions(
-            Environment(engine, LexicalReader(), Settings(steps=7)), Wanderer(), MANY, together=together
+            Environment(engine, LexicalReader(), Settings(steps=7)), Wanderer(), MANY, batch_size=batch_size
         )
 
-    assert run(together).sessions == run(1).sessions
+    assert run(batch_size).sessions == run(1).sessions
 
 
 words = st.sampled_from("lamp reef tower keeper storm red oil stone ship rock".split())
@@ -40,7 +40,7 @@ corpora = st.lists(st.tuples(st.sampled_from(["", "Reef Light", "Red Rock", "Kee
     st.booleans(),
     st.sampled_from(["undo", "stop"]),
 )
-def test_lock_step_equals_one_by_one_in_any_world(
+def test_batched_sessions_equal_one_by_one_in_any_world(
     corpus: list[tuple[str, str]], questions: list[str], seed: int, allow_stop: bool, dead_ends: str
 ) -> None:
     passages = [Passage(str(i), title, text) for i, (title, text) in enumerate(corpus)]
@@ -79,7 +79,7 @@ def test_engine_reader_and_agent_get_one_call_a_step() -> None:
             return super().act(observations)
 
     engine, reader, agent = CountingEngine(PASSAGES), LexicalReader(), CountingAgent()
-    run_sessions(Environment(engine, reader, Settings(steps=4)), agent, QUESTIONS * 20, together=100)
+    run_sessions(Environment(engine, reader, Settings(steps=4)), agent, QUESTIONS * 20, batch_size=100)
     assert (engine.calls, agent.calls) == (5, 4)
     assert len(reader.batches) <= 5
 
@@ -164,7 +164,7 @@ def test_batches_come_as_they_are_done_in_the_questions_order(environment: Envir
             drawn.append(question.id)
             yield question
 
-    batches = play(environment, Scripted(plus("tower")), questions(), together=2)  # type: ignore[arg-type]
+    batches = play(environment, Scripted(plus("tower")), questions(), batch_size=2)  # type: ignore[arg-type]
     assert [session.question.id for session in next(batches)] == ["q1", "q2"]
     assert drawn == ["q1", "q2"]
     assert [len(batch) for batch in batches] == [2, 1]

@@ -80,7 +80,7 @@ def _one_each(probe: _Probe) -> None:
             probe.fail(f"{len(actions)} actions", f"{len(observations)} actions")
         probe.sessions += sessions
         probe.moments += observations
-        sessions = probe.environment.take(sessions, actions)
+        sessions = probe.environment.step(sessions, actions)
 
 
 def _legal(probe: _Probe) -> None:

@@ -15,8 +15,19 @@ from itertools import islice, zip_longest
 from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, fingerprint_of
-from orienteer.session import STOP, Action, Environment, Observation, Seen, Session, Settings, Step, best_of, play
-from orienteer.session.runner import TOGETHER
+from orienteer.session import (
+    STOP,
+    Action,
+    Environment,
+    Observation,
+    SeenPassage,
+    Session,
+    Settings,
+    Step,
+    best_of,
+    play,
+)
+from orienteer.session.runner import BATCH_SIZE
 from orienteer.session.score import Score, score
 from orienteer.session.state import Ending, changes
 
@@ -51,14 +62,14 @@ class Ensemble:
         return actions
 
     def play(
-        self, environment: Environment, questions: Iterable[Question], *, together: int = TOGETHER
+        self, environment: Environment, questions: Iterable[Question], *, batch_size: int = BATCH_SIZE
     ) -> Iterator[list[Session]]:
         """Batches of united sessions, in the questions' order.
 
         `environment` gives engine, reader and judgement; each member plays with its own settings.
         """
         waiting = iter(questions)
-        while batch := list(islice(waiting, together)):
+        while batch := list(islice(waiting, batch_size)):
             rows = [self._sessions(environment, member, batch) for member in self.members]
             yield [unite(sessions, environment.settings) for sessions in zip(*rows, strict=True)]
 
@@ -73,7 +84,7 @@ class Ensemble:
         alone.seconds = environment.seconds
         if member.engine is None:
             alone.lexicon = environment.lexicon
-        [sessions] = play(alone, member.agent, batch, together=len(batch))
+        [sessions] = play(alone, member.agent, batch, batch_size=len(batch))
         return sessions
 
 
@@ -98,7 +109,7 @@ class _Told:
     """A member's step, and the passages that it was the first of the member's to see."""
 
     step: Step
-    new: tuple[Seen, ...]
+    new: tuple[SeenPassage, ...]
 
 
 def _told(session: Session) -> list[_Told]:
@@ -118,7 +129,7 @@ def _extended(session: Session, told: _Told, settings: Settings) -> Session:
     return replace(session, steps=(*session.steps, step), seen=seen, best=best)
 
 
-def _score(best: Sequence[Seen], settings: Settings) -> Score:
+def _score(best: Sequence[SeenPassage], settings: Settings) -> Score:
     return score(
         [each.reading.score for each in best],
         [bool(each.relevant) for each in best],

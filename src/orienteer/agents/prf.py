@@ -13,7 +13,7 @@ from orienteer.agents.passage_terms import PassageTerms, passage_terms
 from orienteer.engine.protocol import Engine
 from orienteer.query import BOOSTS, Field, Operator
 from orienteer.session import STOP, Action, Lexicon, Observation
-from orienteer.session.stop_words import is_stop_word
+from orienteer.session.observation import is_stop_word
 
 MU = 2500.0
 

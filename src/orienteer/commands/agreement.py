@@ -13,7 +13,7 @@ from orienteer.commands.training import World, questions_of
 from orienteer.errors import OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.session import Seen
+    from orienteer.session import SeenPassage
     from orienteer.session.answer_voting import Judged
 
 _TOGETHER = 50  # sessions in lock-step
@@ -47,11 +47,11 @@ def train_agreement(
     names = [each.strip() for each in agents.split(",")]
     engine, trained = world.open()
     entries = [make_agent(name, engine, Settings()) for name in names]
-    played: dict[str, list[tuple[Seen, ...]]] = {name: [] for name in names}
+    played: dict[str, list[tuple[SeenPassage, ...]]] = {name: [] for name in names}
     done = 0
     with progress("sessions") as show:
         for entry in entries:
-            for batch in play(entry.environment(engine, trained), entry.agent, asked, together=_TOGETHER):
+            for batch in play(entry.environment(engine, trained), entry.agent, asked, batch_size=_TOGETHER):
                 played[entry.name] += [each.seen for each in batch if each.seen and each.question.answers]
                 done += len(batch)
                 show(Done(done, len(asked) * len(names)), entry.name)

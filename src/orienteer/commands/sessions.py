@@ -33,13 +33,13 @@ def ask(
     """
     from orienteer.api import Searcher
     from orienteer.session import to_line
-    from orienteer.session.console import lay_out
+    from orienteer.session.display import console_lines
 
     answer = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader).ask(question)
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())
         return
-    for line in lay_out(answer.record, seconds=answer.cost.seconds):
+    for line in console_lines(answer.record, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
 
 
@@ -65,14 +65,14 @@ def show(
 ) -> None:
     """A recorded session, step by step."""
     from orienteer.session import read_records, to_line
-    from orienteer.session.console import lay_out
+    from orienteer.session.display import console_lines
 
     for kept in read_records(sessions):
         if not session_id or kept.question.id == session_id:
             if as_json:
                 sys.stdout.write(to_line(kept).decode())
                 return
-            for line in lay_out(kept, every_step=True):
+            for line in console_lines(kept, every_step=True):
                 out.print(line, soft_wrap=True)
             return
     raise OrienteerError(f"{sessions} holds no session of question {session_id!r}; `grep` its ids, or leave out --id")

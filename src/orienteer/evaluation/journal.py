@@ -26,7 +26,7 @@ from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.files import write_json
 from orienteer.query.refinement import clean
 from orienteer.session import Environment, Record, RecordError, Seconds, from_line
-from orienteer.session.record import PlayedWith
+from orienteer.session.record import Provenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Writing:
 
 @contextmanager
 def write_journal(
-    journal: Journal, expected: PlayedWith, questions: Sequence[Question], chunk: int
+    journal: Journal, expected: Provenance, questions: Sequence[Question], chunk: int
 ) -> Iterator[Writing | None]:
     """The journal, to be gone on with where it ends; None where it is finished or another process is writing it."""
     if journal.file.exists():
@@ -96,13 +96,13 @@ def write_journal(
             yield Writing(journal, file, expected.agent, len(questions), done)
 
 
-def played_with(entry: ConfiguredAgent, environment: Environment) -> PlayedWith:
-    return PlayedWith(
+def provenance(entry: ConfiguredAgent, environment: Environment) -> Provenance:
+    return Provenance(
         entry.name, fingerprint_of(environment.engine), fingerprint_of(environment.reader), entry.settings
     )
 
 
-def read_journal(journal: Journal, expected: PlayedWith, questions: Sequence[Question]) -> Iterator[Record]:
+def read_journal(journal: Journal, expected: Provenance, questions: Sequence[Question]) -> Iterator[Record]:
     """The finished records, one a question, each checked to be of this evaluation."""
     count = 0
     with journal.file.open("rb") as file:
@@ -121,7 +121,7 @@ def read_journal(journal: Journal, expected: PlayedWith, questions: Sequence[Que
 
 
 def _cut_to_whole_chunks(
-    journal: Journal, file: BufferedRandom, expected: PlayedWith, questions: Sequence[Question], chunk: int
+    journal: Journal, file: BufferedRandom, expected: Provenance, questions: Sequence[Question], chunk: int
 ) -> int:
     """How many questions are done; what comes after the last whole chunk, or after a damaged line, is cut off."""
     ends = [0]
@@ -145,10 +145,10 @@ def _cut_to_whole_chunks(
 MEND = "delete it to play it again, or evaluate into another folder"
 
 
-def _check(file: Path, line: int, found: Record, expected: PlayedWith, question: Question) -> None:
+def _check(file: Path, line: int, found: Record, expected: Provenance, question: Question) -> None:
     """A session of another evaluation must never slip into this one's figures."""
     for what in ("agent", "index", "reader", "settings"):
-        was, now = getattr(found.played_with, what), getattr(expected, what)
+        was, now = getattr(found.provenance, what), getattr(expected, what)
         if was != now:
             raise EvaluationError(f"{file}, line {line}: played with the {what} {was}, this is {now}; {MEND}")
     asked = (clean(question.id), clean(question.question))

@@ -14,12 +14,12 @@ from time import perf_counter, sleep
 from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.data.passage import Question
 from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.journal import Journal, Writing, played_with, write_journal
+from orienteer.evaluation.journal import Journal, Writing, provenance, write_journal
 from orienteer.evaluation.progress import Clock
 from orienteer.evaluation.recorded import Memory, remembering
 from orienteer.rocchio.generation import World
 from orienteer.session import Environment, Seconds, Settings, play, record, to_line
-from orienteer.session.record import PlayedWith
+from orienteer.session.record import Provenance
 from orienteer.workers import in_order, run_chunks
 
 _PATIENCE = 0.5  # seconds between looks at what other processes still play
@@ -48,7 +48,7 @@ class Played:
 
     lines: bytes
     seconds: Seconds
-    played_with: PlayedWith
+    provenance: Provenance
 
 
 Play = Callable[[Part], Played]
@@ -87,8 +87,8 @@ class Player:
         return self.entry.name
 
     @property
-    def expected(self) -> PlayedWith:
-        return played_with(self.entry, self.environment)
+    def expected(self) -> Provenance:
+        return provenance(self.entry, self.environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _play_group(game: Game, group: Sequence[Player], clock: Clock) -> list[Playe
                 parts += [Part(player.name, game.questions[start : start + game.chunk]) for start in starts]
         since = perf_counter()
         for part, played in zip(parts, game.results(parts), strict=True):
-            _check(played.played_with, expected[part.agent])
+            _check(played.provenance, expected[part.agent])
             journals[part.agent].append(played.lines, len(part.questions), played.seconds)
             clock.tell(part.agent, journals[part.agent].done, perf_counter() - since)
             since = perf_counter()
@@ -152,12 +152,12 @@ def _play_group(game: Game, group: Sequence[Player], clock: Clock) -> list[Playe
 
 def _play(entry: ConfiguredAgent, environment: Environment, questions: Sequence[Question]) -> Played:
     environment.seconds = Seconds()
-    [sessions] = play(environment, entry.agent, questions, together=len(questions))
+    [sessions] = play(environment, entry.agent, questions, batch_size=len(questions))
     lines = b"".join(to_line(record(session, environment, entry.name)) for session in sessions)
-    return Played(lines, environment.seconds, played_with(entry, environment))
+    return Played(lines, environment.seconds, provenance(entry, environment))
 
 
-def _check(found: PlayedWith, expected: PlayedWith) -> None:
+def _check(found: Provenance, expected: Provenance) -> None:
     """A worker that sees another index or reader under the same name must not slip into the figures."""
     for what in ("index", "reader", "settings"):
         was, wanted = getattr(found, what), getattr(expected, what)

@@ -40,7 +40,7 @@ from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.figure_data import figure_data
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
 from orienteer.evaluation.files import file_names, write_json
-from orienteer.evaluation.journal import Costs, Journal, played_with, read_journal
+from orienteer.evaluation.journal import Costs, Journal, provenance, read_journal
 from orienteer.evaluation.markdown import code
 from orienteer.evaluation.overlap import overlapping
 from orienteer.evaluation.playing import Crew, Game, Player, play_all
@@ -162,7 +162,7 @@ class _Work:
         """What this agent, or one that plays alike, has played to the end in this evaluation."""
         for own in self.entries:
             if play_alike(own, entry) and self.journals[own.name].file.exists():
-                return read_journal(self.journals[own.name], played_with(own, self.environment(own)), self.questions)
+                return read_journal(self.journals[own.name], provenance(own, self.environment(own)), self.questions)
         return None
 
     def summary_file(self, entry: ConfiguredAgent) -> Path:
@@ -170,7 +170,7 @@ class _Work:
 
     def told(self, entry: ConfiguredAgent) -> dict[str, Any]:
         """What the agent's summary is of."""
-        return summaries.told(entry, played_with(entry, self.environment(entry)), self.questions_fingerprint)
+        return summaries.told(entry, provenance(entry, self.environment(entry)), self.questions_fingerprint)
 
 
 def _prepare(
@@ -258,7 +258,7 @@ def _read_journals(work: _Work, found: Sequence[Summary]) -> None:
     runs = [RunFiles(work.out, work.journals[each.name].name, each) for each in found]
     judgements = Judgements(work.out, more=bool(work.taken))
     journals = [
-        read_journal(work.journals[entry.name], played_with(entry, work.environment(entry)), work.questions)
+        read_journal(work.journals[entry.name], provenance(entry, work.environment(entry)), work.questions)
         for entry in work.played
     ]
     deep = any(summary.refines for summary in found)

@@ -25,12 +25,12 @@ from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.journal import MEND
 from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summary import Summary
-from orienteer.session.record import PlayedWith
+from orienteer.session.record import Provenance
 
 FORMAT, VERSION = "orienteer summary", 1
 
 
-def told(entry: ConfiguredAgent, played: PlayedWith, questions: str) -> dict[str, Any]:
+def told(entry: ConfiguredAgent, played: Provenance, questions: str) -> dict[str, Any]:
     """What a summary is of; `questions` is their fingerprint, that of the weights is empty where there are none.
 
     Sessions do not tell with which weights they were played: the weights are those of the agent when it is judged.

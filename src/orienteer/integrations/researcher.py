@@ -11,7 +11,7 @@ from orienteer.data.passage import Question
 from orienteer.defaults import AGENT
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.session import Seen, Session, Settings, run_sessions
+from orienteer.session import SeenPassage, Session, Settings, run_sessions
 
 
 class Researcher:
@@ -37,7 +37,7 @@ class Researcher:
         return run_sessions(environment, self._entry.agent, [Question("ask", text) for text in questions]).sessions
 
 
-def about(each: Seen, session: Session) -> dict[str, Any]:
+def about(each: SeenPassage, session: Session) -> dict[str, Any]:
     """What is known of a passage beside its text; the query is the one that found it."""
     return {
         "id": each.passage.id,

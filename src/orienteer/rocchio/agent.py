@@ -11,8 +11,8 @@ from orienteer.query import Grammar, Refinement
 from orienteer.query.refinement import clean
 from orienteer.rocchio.config import Plan, RocchioError, Variant
 from orienteer.session import STOP, Action, Environment, Observation, Session, Stop, play
-from orienteer.session.observation import _seed as step_seed
-from orienteer.session.runner import TOGETHER
+from orienteer.session.observation import step_seed
+from orienteer.session.runner import BATCH_SIZE
 
 
 class RocchioAgent:
@@ -39,14 +39,14 @@ class RocchioAgent:
         return [STOP for _ in observations]
 
     def play(
-        self, environment: Environment, questions: Iterable[Question], *, together: int = TOGETHER
+        self, environment: Environment, questions: Iterable[Question], *, batch_size: int = BATCH_SIZE
     ) -> Iterator[list[Session]]:
         """Batches of ended sessions, in the questions' order."""
         waiting = iter(questions)
-        while batch := list(islice(waiting, together)):
+        while batch := list(islice(waiting, batch_size)):
             with environment.seconds.counting("agent"), environment.seconds.counting("total"):
                 script = _Script(environment, batch, self._found(environment, batch))
-            yield from play(environment, script, batch, together=len(batch))
+            yield from play(environment, script, batch, batch_size=len(batch))
 
     def _found(self, environment: Environment, questions: Sequence[Question]) -> list[Sequence[Refinement]]:
         if self._recorded is not None:

@@ -8,7 +8,7 @@ from orienteer.data.passage import Question
 from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement
 from orienteer.reader.answer_matching import match_form
-from orienteer.session import Lexicon, Observation, Seen, Session, Settings, Step, best_of
+from orienteer.session import Lexicon, Observation, SeenPassage, Session, Settings, Step, best_of
 from orienteer.session.observation import observe
 
 
@@ -30,7 +30,9 @@ def ideal_queries(question: Question, lexicon: Lexicon) -> list[Query]:
     return list(queries.values())
 
 
-def ideal_observation(question: Question, seen: Sequence[Seen], settings: Settings, lexicon: Lexicon) -> Observation:
+def ideal_observation(
+    question: Question, seen: Sequence[SeenPassage], settings: Settings, lexicon: Lexicon
+) -> Observation:
     """o_*: what an agent would see of the best five by PS of all that the ideal queries found."""
     best = best_of(seen)
     step = Step(0, None, Query(question.question), (), tuple(each.passage.id for each in best), (), (), None)

@@ -25,7 +25,7 @@ from orienteer.rocchio.judgements import Bools, Notes, Slots
 from orienteer.rocchio.output import Ended, RocchioSession, RocchioStep, State
 from orienteer.rocchio.search import Standing, StepSearch
 from orienteer.rocchio.vocabulary import Candidate, Vocabulary, Word, candidates
-from orienteer.session import Environment, Lexicon, Seen, Session
+from orienteer.session import Environment, Lexicon, SeenPassage, Session
 
 
 def rocchio_sessions(
@@ -162,7 +162,7 @@ class Lockstep:
                 for each in company:
                     each.end("answer nowhere" if mine else "no answer term")
                 continue
-            seen = [Seen(p, r, 0, rank) for rank, (p, r) in enumerate(zip(own, read, strict=True), 1)]
+            seen = [SeenPassage(p, r, 0, rank) for rank, (p, r) in enumerate(zip(own, read, strict=True), 1)]
             settings = search.environment.settings
             observation = ideal_observation(search.session.question, seen, settings, self._lexicon)
             sigma = frozenset(self._vocabulary.sigma(observation, self._plan.n).words)
@@ -277,7 +277,7 @@ class Lockstep:
         for environment in self._environments:
             mine = [(search, winner) for search, winner in chosen if search.environment is environment]
             actions = [search.candidates[winner].refinement for search, winner in mine]
-            taken = environment.take([search.session for search, _ in mine], actions)
+            taken = environment.step([search.session for search, _ in mine], actions)
             for (search, winner), session in zip(mine, taken, strict=True):
                 self._take_step(search, winner, session)
 

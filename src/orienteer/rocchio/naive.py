@@ -13,7 +13,7 @@ from orienteer.rocchio.config import Plan, Variant
 from orienteer.rocchio.ideal import ideal_observation, ideal_queries
 from orienteer.rocchio.search import LEAST_GAIN
 from orienteer.rocchio.vocabulary import Vocabulary, candidates
-from orienteer.session import Lexicon, Score, Seen, Session, Step, best_of, score
+from orienteer.session import Lexicon, Score, SeenPassage, Session, Step, best_of, score
 from orienteer.session.observation import observe
 
 
@@ -23,7 +23,7 @@ def naive_session(
     """The refinements of one session and the score after each; the question must have answers and find something."""
     world = _World(engine, reader, question, variant, plan)
     vocabulary, settings = Vocabulary(engine), plan.settings_of(variant)
-    pooled: dict[str, Seen] = {}
+    pooled: dict[str, SeenPassage] = {}
     for ideal in ideal_queries(question, world.lexicon):
         for each in world.found(ideal):
             pooled.setdefault(each.passage.id, each)
@@ -57,24 +57,24 @@ class _World:
         self.lexicon = Lexicon(engine)
         self.holds = holds_answer if plan.settings.relevance == "tokens" else holds_answer_loosely
 
-    def found(self, query: Query) -> list[Seen]:
+    def found(self, query: Query) -> list[SeenPassage]:
         hits = self.engine.search(query, self.plan.settings.hits)
         passages = self.engine.passages([hit.id for hit in hits])
         readings = self.reader.read(self.question.question, passages)
         answers = self.question.answers
         return [
-            Seen(p, r, 0, rank, self.holds(p.text, answers), exact_match(r.answer, answers))
+            SeenPassage(p, r, 0, rank, self.holds(p.text, answers), exact_match(r.answer, answers))
             for rank, (p, r) in enumerate(zip(passages, readings, strict=True), 1)
         ]
 
-    def together(self, seen: dict[str, Seen], query: Query) -> dict[str, Seen]:
+    def together(self, seen: dict[str, SeenPassage], query: Query) -> dict[str, SeenPassage]:
         """Everything seen, and what the query finds after it."""
         both = dict(seen)
         for each in self.found(query):
             both.setdefault(each.passage.id, each)
         return both
 
-    def score(self, seen: dict[str, Seen]) -> Score:
+    def score(self, seen: dict[str, SeenPassage]) -> Score:
         best = best_of(seen.values())
         return score(
             [each.reading.score for each in best],
@@ -84,7 +84,7 @@ class _World:
             lambda2=self.variant.lambda2,
         )
 
-    def session(self, refinements: tuple[Refinement, ...], query: Query, seen: dict[str, Seen]) -> Session:
+    def session(self, refinements: tuple[Refinement, ...], query: Query, seen: dict[str, SeenPassage]) -> Session:
         """As much of a session as an observation looks at: what was used, and the best passages."""
         steps = [Step(0, None, Query(query.question), (), (), (), (), None)]
         steps += [Step(n, r, query, (), (), (), (), None) for n, r in enumerate(refinements, 1)]

@@ -83,7 +83,7 @@ def _rebuilt(
                 steps[place] += _step(environment, played, batch[place], number)
             playing = {place: played for place, played in playing.items() if number < len(batch[place].steps)}
             actions = [batch[place].steps[number].refinement for place in playing]
-            taken = environment.take(list(playing.values()), actions)
+            taken = environment.step(list(playing.values()), actions)
             playing = dict(zip(playing, taken, strict=True))
             number += 1
     yield from steps

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from orienteer.rocchio.bounds import count_unread, next_unread, update_bounds
 from orienteer.rocchio.judgements import Bools, Notes, Slots
-from orienteer.session import Seen, weights
+from orienteer.session import SeenPassage, weights
 
 # A gain below this is rounding, not an improvement.
 LEAST_GAIN = 1e-9
@@ -36,7 +36,7 @@ class Standing:
     total: float
 
     @classmethod
-    def of(cls, best: Sequence[Seen], total: float) -> Standing:
+    def of(cls, best: Sequence[SeenPassage], total: float) -> Standing:
         return cls(
             np.array([each.reading.score for each in best], np.float64),
             np.array([bool(each.relevant) for each in best], np.bool_),

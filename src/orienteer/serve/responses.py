@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from orienteer.query import Refinement, parse
 from orienteer.serve.sessions import Work
-from orienteer.session import Record, Score, Seen, Session, Step
-from orienteer.session.explanations import TREE, TreeNode, tree_of
+from orienteer.session import Record, Score, SeenPassage, Session, Step
+from orienteer.session.agent import TREE, TreeNode, tree_of
 from orienteer.session.record import RecordedPassage, RecordedStep
 
 QUESTION = "question"
@@ -173,7 +173,7 @@ def step_event(work: Work, number: int) -> StepEvent:
 def record_parts(record: Record) -> tuple[list[StepView], dict[str, PassageView]]:
     """Steps and passages of a record, which has a snippet of each of the best and no more."""
     scores = {id: passage.score for id, passage in record.passages.items()}
-    agent = record.played_with.agent
+    agent = record.provenance.agent
     steps = [_recorded_step(number, step, agent, scores) for number, step in enumerate(record.steps)]
     return steps, {id: _recorded(id, passage) for id, passage in record.passages.items()}
 
@@ -242,7 +242,7 @@ def _score(score: Score | None) -> ScoreView | None:
     return ScoreView(ndcg=score.ndcg, ndcem=score.ndcem, ps=score.ps, total=score.total)
 
 
-def _seen(each: Seen) -> PassageView:
+def _seen(each: SeenPassage) -> PassageView:
     passage, reading = each.passage, each.reading
     return PassageView(
         id=passage.id, title=passage.title, text=passage.text, whole=True,

@@ -13,8 +13,8 @@ from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.serve.batching import Batcher, OnBatch, together_or_alone
 from orienteer.session import Action, Agent, Environment, Lexicon, Observation, Session, Settings
+from orienteer.session.agent import ExplainingAgent, Explanation, check_explanation
 from orienteer.session.environment import ended
-from orienteer.session.explanations import Notes, TellingAgent, check_notes
 from orienteer.session.observation import observe
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Moved:
     """The session after the move, and what the agent noted of it."""
 
     session: Session
-    notes: Notes | None = None
+    notes: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Decided:
     """What an agent makes of an observation."""
 
     action: Action
-    notes: Notes | None = None
+    notes: Explanation | None = None
 
 
 class Player:
@@ -111,11 +111,11 @@ def _passages(move: Move) -> float:
 
 
 def _act(agent: Agent, observations: Sequence[Observation]) -> list[_Decided]:
-    if not isinstance(agent, TellingAgent):
+    if not isinstance(agent, ExplainingAgent):
         return [_Decided(action) for action in agent.act(observations)]
-    told = list(agent.act_with_notes(observations))
+    told = list(agent.act_with_explanations(observations))
     for _, notes in told:
-        check_notes(notes)
+        check_explanation(notes)
     return [_Decided(action, notes) for action, notes in told]
 
 
@@ -137,7 +137,7 @@ def _shared(settings: Settings) -> Settings:
 def _carry_out(environment: Environment, work: Sequence[tuple[Move, _Decided | Exception | None]]) -> list[Moved]:
     """Opens the new sessions, takes the actions of the others; an agent's failure ends its session."""
     opened = iter(environment.open([move.session for move, _ in work if isinstance(move.session, Question)]))
-    taken = iter(environment.take(*_columns([(move.session, d.action) for move, d in work if isinstance(d, _Decided)])))
+    taken = iter(environment.step(*_columns([(move.session, d.action) for move, d in work if isinstance(d, _Decided)])))
     moved = []
     for move, decided in work:
         if isinstance(move.session, Question):

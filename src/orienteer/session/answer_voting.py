@@ -28,7 +28,7 @@ from orienteer.reader.calibration import likeliest
 from orienteer.session.score import LAMBDA1, LAMBDA2, K, ndcg, weights
 
 if TYPE_CHECKING:
-    from orienteer.session.state import Seen
+    from orienteer.session.state import SeenPassage
 
 VOTERS = 20
 _LEAST = 1e-6  # PS closer to 0 or 1 counts as this far from it
@@ -58,7 +58,7 @@ class Agreement(NamedTuple):
     holds: Weights
     gives: Weights
 
-    def order(self, seen: Sequence[Seen], k: int = K) -> list[int]:
+    def order(self, seen: Sequence[SeenPassage], k: int = K) -> list[int]:
         """The places of the best k passages, best first; ties as first seen."""
         told, ps = features(seen), np.array([each.reading.score for each in seen])
         right = self.holds(told)
@@ -81,7 +81,7 @@ SHIPPED = Agreement(
 )
 
 
-def features(seen: Sequence[Seen]) -> Floats:
+def features(seen: Sequence[SeenPassage]) -> Floats:
     """logit PS, V, U, whether the question itself found it: [passages, 4]"""
     ps = np.clip([each.reading.score for each in seen], _LEAST, 1 - _LEAST)
     answers = [_form(each.reading.answer) for each in seen]
@@ -92,7 +92,7 @@ def features(seen: Sequence[Seen]) -> Floats:
     return np.stack([np.log(ps / (1 - ps)), votes, support, [float(each.step == 0) for each in seen]], 1)
 
 
-def fit(sessions: Sequence[Sequence[Seen]]) -> Agreement:
+def fit(sessions: Sequence[Sequence[SeenPassage]]) -> Agreement:
     """The weights under which what the sessions' passages are is likeliest; `relevant` and `exact` must be known."""
     design = np.concatenate([features(seen) for seen in sessions])
     design = np.column_stack([design, np.ones(len(design))])
@@ -114,7 +114,7 @@ class Judged(NamedTuple):
     em: float
 
 
-def cross_judged(sessions: Sequence[Sequence[Seen]], folds: int = 5) -> tuple[Judged, Judged]:
+def cross_judged(sessions: Sequence[Sequence[SeenPassage]], folds: int = 5) -> tuple[Judged, Judged]:
     """What the best five by PS are, and those by agreement with weights fitted on the other folds' sessions."""
     by_ps = [np.argsort([-each.reading.score for each in seen], kind="stable")[:K].tolist() for seen in sessions]
     by_agreement: list[list[int]] = [[]] * len(sessions)
@@ -124,7 +124,7 @@ def cross_judged(sessions: Sequence[Sequence[Seen]], folds: int = 5) -> tuple[Ju
     return _judged(sessions, by_ps), _judged(sessions, by_agreement)
 
 
-def _judged(sessions: Sequence[Sequence[Seen]], orders: Sequence[Sequence[int]]) -> Judged:
+def _judged(sessions: Sequence[Sequence[SeenPassage]], orders: Sequence[Sequence[int]]) -> Judged:
     rows = []
     for seen, order in zip(sessions, orders, strict=True):
         relevant = [bool(seen[place].relevant) for place in order]

@@ -1,4 +1,4 @@
-"""An engine and a reader behind sessions: opens them, takes actions, makes observations, always in batches."""
+"""The environment: an engine and a reader behind sessions. All its methods work on batches of sessions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from orienteer.query import Query, Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import answer_forms, exact_match, holds_answer, holds_answer_loosely
 from orienteer.reader.protocol import Reader, Reading
-from orienteer.session.actions import Action, Stop, Undo
 from orienteer.session.observation import Lexicon, Observation, observe, used_terms
 from orienteer.session.score import Score, score
 from orienteer.session.settings import Settings
-from orienteer.session.state import Ending, Seen, Session, Step, best_of, changes
+from orienteer.session.state import Action, Ending, SeenPassage, Session, Step, Stop, Undo, best_of, changes
 
 
 @dataclass(slots=True)
 class Seconds:
-    """Where the time went."""
+    """Time by part, in seconds."""
 
     engine: float = 0.0
     reader: float = 0.0
@@ -40,7 +39,7 @@ class Seconds:
 
 
 class Environment:
-    """The world of a session. It keeps no session: `open` and `take` return new ones."""
+    """Searches, reads and judges for sessions. It has no state: `open` and `step` return new sessions."""
 
     def __init__(
         self, engine: Engine, reader: Reader, settings: Settings | None = None, *, budget: int | None = None
@@ -52,26 +51,26 @@ class Environment:
         self.lexicon = Lexicon(engine)
 
     def open(self, questions: Sequence[Question]) -> list[Session]:
-        """A session for each question, with its own results seen and read."""
+        """A session for each question, after step 0: the question itself is searched and its hits are read."""
         sessions = [Session(_cleaned(question)) for question in questions]
-        plans: list[Session | _Plan] = []
+        pending: list[Session | _PendingQuery] = []
         for session in sessions:
             try:
-                plans.append(_Plan(session, None, Query(session.question.question)))
+                pending.append(_PendingQuery(session, None, Query(session.question.question)))
             except QueryError as error:
-                plans.append(ended(session, "error", f"the question cannot be asked: {error.message}"))
-        return self._within_budget(self._carry_out(plans))
+                pending.append(ended(session, "error", f"the question cannot be asked: {error.message}"))
+        return self._within_budget(self._execute(pending))
 
-    def take(self, sessions: Sequence[Session], actions: Sequence[Action]) -> list[Session]:
-        """Each session after its action; one that has ended stays as it is."""
-        plans = [self._plan(session, action) for session, action in zip(sessions, actions, strict=True)]
-        return self._within_budget(self._carry_out(plans))
+    def step(self, sessions: Sequence[Session], actions: Sequence[Action]) -> list[Session]:
+        """Each session after its action; one that has ended is returned unchanged."""
+        pending = [self._pending(session, action) for session, action in zip(sessions, actions, strict=True)]
+        return self._within_budget(self._execute(pending))
 
     def observe(self, sessions: Sequence[Session]) -> list[Observation]:
         return [observe(session, self.settings, self.lexicon) for session in sessions]
 
     def objection(self, session: Session, action: object) -> str | None:
-        """Why the action is none in this session; None where it is one."""
+        """Why the action is illegal in this session; None where it is legal."""
         match action:
             case Stop():
                 return None
@@ -86,7 +85,7 @@ class Environment:
                 return None
         return f"{action!r} is not an action; expected a Refinement, STOP or UNDO"
 
-    def _plan(self, session: Session, action: Action) -> Session | _Plan:
+    def _pending(self, session: Session, action: Action) -> Session | _PendingQuery:
         if session.ended:
             return session
         if (why := self.objection(session, action)) is not None:
@@ -94,7 +93,7 @@ class Environment:
         match action:
             case Refinement():
                 try:
-                    return _Plan(session, action, session.query.refine(action))
+                    return _PendingQuery(session, action, session.query.refine(action))
                 except QueryError as error:
                     return ended(session, "illegal", f"{action}: {error.message}")
             case Undo():
@@ -102,9 +101,9 @@ class Environment:
         return ended(session, "stop")
 
     def _undone(self, session: Session) -> Session:
-        """The query before its last refinement, with the hits that it had: nothing is searched or read."""
+        """The query before its last refinement, with its hits of that time: nothing is searched or read."""
         query = Query(session.query.question, session.query.refinements[:-1])
-        # Every query in force grew by one refinement from one that was in force, so this one has been asked.
+        # Every current query extends an earlier one by one refinement, so the shorter one was searched.
         hits = next(step.hits for step in reversed(session.steps) if step.query == query and step.hits)
         return self._extended(session, Undo(), query, hits, {})
 
@@ -113,50 +112,49 @@ class Environment:
             return sessions
         return [s if s.ended or s.passages_read < self.budget else ended(s, "steps") for s in sessions]
 
-    def _carry_out(self, plans: Sequence[Session | _Plan]) -> list[Session]:
-        """Search, fetch and read for every plan at once."""
-        asked = self._search([plan for plan in plans if isinstance(plan, _Plan)])
-        found = iter(asked)
-        answered = [next(found) if isinstance(plan, _Plan) else plan for plan in plans]
-        reads = [each for each in answered if isinstance(each, _Found)]
-        fresh = iter(self._read([(each.plan.session, each.hits) for each in reads]))
+    def _execute(self, pending: Sequence[Session | _PendingQuery]) -> list[Session]:
+        """Searches, fetches and reads for all pending queries at once."""
+        searched = iter(self._search([each for each in pending if isinstance(each, _PendingQuery)]))
+        results = [next(searched) if isinstance(each, _PendingQuery) else each for each in pending]
+        reads = [(each.pending.session, each.hits) for each in results if isinstance(each, _QueryHits)]
+        fresh = iter(self._read(reads))
         return [
-            self._extended(each.plan.session, each.plan.action, each.plan.query, each.hits, next(fresh))
-            if isinstance(each, _Found)
+            self._extended(each.pending.session, each.pending.action, each.pending.query, each.hits, next(fresh))
+            if isinstance(each, _QueryHits)
             else each
-            for each in answered
+            for each in results
         ]
 
-    def _search(self, plans: Sequence[_Plan]) -> list[_Found | Session]:
-        if not plans:
+    def _search(self, pending: Sequence[_PendingQuery]) -> list[_QueryHits | Session]:
+        if not pending:
             return []
         k = self.settings.hits
         with self.seconds.counting("engine"):
             try:
-                lists = self.engine.search_many([plan.query for plan in plans], k)
-                return [_Found(plan, tuple(hits)) for plan, hits in zip(plans, lists, strict=True)]
+                lists = self.engine.search_many([each.query for each in pending], k)
+                return [_QueryHits(each, tuple(hits)) for each, hits in zip(pending, lists, strict=True)]
             except QueryError:
-                # One query that the engine refuses must not cost the others their answer.
-                return [self._search_alone(plan, k) for plan in plans]
+                # A query that the engine refuses must not fail the others.
+                return [self._search_alone(each, k) for each in pending]
 
-    def _search_alone(self, plan: _Plan, k: int) -> _Found | Session:
+    def _search_alone(self, pending: _PendingQuery, k: int) -> _QueryHits | Session:
         try:
-            return _Found(plan, tuple(self.engine.search(plan.query, k)))
+            return _QueryHits(pending, tuple(self.engine.search(pending.query, k)))
         except QueryError as error:
-            if plan.action is None:
-                return ended(plan.session, "error", f"the question cannot be asked: {error.message}")
-            return ended(plan.session, "illegal", f"{plan.action}: {error.message}")
+            if pending.action is None:
+                return ended(pending.session, "error", f"the question cannot be asked: {error.message}")
+            return ended(pending.session, "illegal", f"{pending.action}: {error.message}")
 
-    def _read(self, found: Sequence[tuple[Session, Sequence[Hit]]]) -> list[dict[str, tuple[Passage, Reading]]]:
-        """What each session has not seen yet, read for its question."""
+    def _read(self, results: Sequence[tuple[Session, Sequence[Hit]]]) -> list[dict[str, tuple[Passage, Reading]]]:
+        """Reads what each session has not seen yet, for its question."""
         new: list[list[str]] = []
-        for session, hits in found:
+        for session, hits in results:
             known = {each.passage.id for each in session.seen}
             new.append([hit.id for hit in hits if hit.id not in known])
         with self.seconds.counting("engine"):
             fetched = iter(self.engine.passages([id for ids in new for id in ids]))
         passages = [[next(fetched) for _ in ids] for ids in new]
-        batch = [(s.question.question, p) for (s, _), p in zip(found, passages, strict=True) if p]
+        batch = [(s.question.question, p) for (s, _), p in zip(results, passages, strict=True) if p]
         with self.seconds.counting("reader"):
             readings = iter(self.reader.read_many(batch) if batch else [])
         return [
@@ -187,21 +185,21 @@ class Environment:
         return self._closed(replace(session, steps=(*session.steps, step), seen=seen, best=best), step)
 
     def _closed(self, session: Session, step: Step) -> Session:
-        """The session, ended where its last step ends it."""
+        """Ends the session where its last step is its end."""
         if step.dead_end and step.number == 0:
             return ended(session, "no hits")
         if step.dead_end and self.settings.dead_ends == "stop":
             return ended(session, "dead end")
         return ended(session, "steps") if session.refinements_made >= self.settings.steps else session
 
-    def _judged(self, question: Question, passage: Passage, reading: Reading, step: int, rank: int) -> Seen:
+    def _judged(self, question: Question, passage: Passage, reading: Reading, step: int, rank: int) -> SeenPassage:
         if not question.answers:
-            return Seen(passage, reading, step, rank)
+            return SeenPassage(passage, reading, step, rank)
         holds = holds_answer if self.settings.relevance == "tokens" else holds_answer_loosely
         relevant = holds(passage.text, question.answers)
-        return Seen(passage, reading, step, rank, relevant, exact_match(reading.answer, question.answers))
+        return SeenPassage(passage, reading, step, rank, relevant, exact_match(reading.answer, question.answers))
 
-    def _score(self, question: Question, best: Sequence[Seen]) -> Score | None:
+    def _score(self, question: Question, best: Sequence[SeenPassage]) -> Score | None:
         if not question.answers:
             return None
         return score(
@@ -218,8 +216,8 @@ def ended(session: Session, how: Ending, error: str = "") -> Session:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """A query that a session wants asked."""
+class _PendingQuery:
+    """A query that a session is about to search."""
 
     session: Session
     action: Refinement | None
@@ -227,10 +225,10 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What came back for it."""
+class _QueryHits:
+    """A query with its hits."""
 
-    plan: _Plan
+    pending: _PendingQuery
     hits: tuple[Hit, ...]
 
 

@@ -16,12 +16,10 @@ from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.query import GRAMMARS, Field, Grammar, Refinement
 from orienteer.reader.protocol import Reader
-from orienteer.session.actions import STOP, Stop
 from orienteer.session.environment import Environment
-from orienteer.session.errors import SettingsError
 from orienteer.session.observation import Observation
-from orienteer.session.settings import Settings
-from orienteer.session.state import Session
+from orienteer.session.settings import Settings, SettingsError
+from orienteer.session.state import STOP, Session, Stop
 
 try:
     import gymnasium
@@ -60,7 +58,7 @@ def candidates(observation: Observation, grammar: Grammar, most: int) -> list[Re
 class SearchSession(gymnasium.Env[str, np.int64]):
     """One session an episode; action 0 stops, action i makes the refinement `info["refinements"][i]`.
 
-    `info["action_mask"]` (int8 [2048]) says which actions there are. The reward is the increase of the score S.
+    `info["action_mask"]` (int8 [2048]) says which actions are legal. The reward is the increase of the score S.
     `terminated` on stop and, as in the paper's code, on a dead end if `dead_ends` is "stop"; `truncated` after the last
     step. An action outside the mask changes nothing but costs a step, and `info["illegal"]` says so.
     `reset(options={"id": …})` asks a question of your choice.
@@ -107,7 +105,7 @@ class SearchSession(gymnasium.Env[str, np.int64]):
         if illegal:
             self._wasted += 1
         else:
-            [self._session] = self.environment.take([before], [self._actions[action]])
+            [self._session] = self.environment.step([before], [self._actions[action]])
         session = self._session
         out_of_steps = session.refinements_made + self._wasted >= self.environment.settings.steps
         terminated = session.ended not in (None, "steps") and not illegal

@@ -1,4 +1,4 @@
-"""What an agent sees of a session, as data; each learned agent renders it in its own way."""
+"""What an agent sees of a session, as data; each learned agent encodes it in its own way."""
 
 from __future__ import annotations
 
@@ -14,14 +14,49 @@ from orienteer.query import Refinement
 from orienteer.reader.snippets import snippet
 from orienteer.session.settings import Settings
 from orienteer.session.state import Session, best_of
-from orienteer.session.stop_words import is_stop_word
+
+# Function words are never offered as terms. The engine's analyser removes 33 of them; the others are index terms.
+_DETERMINERS = """
+    a an the this that these those some any each every either neither both all few many much more most
+    less such other another own same
+"""
+_PRONOUNS = """
+    i me my mine myself we us our ours ourselves you your yours yourself yourselves
+    he him his himself she her hers herself it its itself they them their theirs themselves
+    someone something anyone anything everyone everything nobody nothing
+"""
+_QUESTION_WORDS = "who whom whose which what when where why how whether"
+_AUXILIARIES = """
+    am is are was were be been being have has had having do does did doing done
+    can could shall should will would may might must
+    isn't wasn't don't doesn't didn't can't won't it's that's i'm
+"""
+_PREPOSITIONS = """
+    about above across after against along among around as at before behind below between
+    by down during for from in into near of off on out over since
+    through throughout to toward towards under until up upon with within without
+"""
+_CONJUNCTIONS_AND_ADVERBS = """
+    and or nor but if then than so because although though unless while however
+    not no only just also too very again ever never here there now once yet still even
+"""
+
+STOP_LIST = frozenset(
+    " ".join((_DETERMINERS, _PRONOUNS, _QUESTION_WORDS, _AUXILIARIES, _PREPOSITIONS, _CONJUNCTIONS_AND_ADVERBS)).split()
+)
+
+
+def is_stop_word(term: str) -> bool:
+    """Whether an index term is on the list; a typographic apostrophe counts as a plain one."""
+    return term.replace("’", "'") in STOP_LIST
+
 
 Source = Literal["question", "title", "answer", "snippet"]  # the paper's q, τ, α, β
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term that the agent may refine with: an index term, its idf in `contents`, where it stands."""
+    """A term that the agent may refine with: an index term, its idf in `contents`, where it appears."""
 
     text: str
     idf: float
@@ -41,10 +76,10 @@ class ObservedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """o_t: the question, the refinements in force, the best passages of the session so far.
+    """o_t: the question, the current refinements, the best passages of the session so far.
 
-    hits      whole passages that the query in force found, in the engine's order
-    terms     Σ_t: what may be used next, in order of appearance (decision 8 of the house plan)
+    hits      full passages that the current query found, in the engine's order
+    terms     Σ_t: what may be used next, in order of appearance: index terms, neither used before nor stop words
     idf       of every index term that appears, also of those that are not offered
     used      terms used before in the session, with any operator, as index terms
     seed      for this step's random draws, if the agent makes any
@@ -74,7 +109,7 @@ class Observation:
 
 
 class Lexicon:
-    """An engine's analysis and idf, remembered: the same snippets come back step after step."""
+    """An engine's analysis and idf, cached: the same snippets come back step after step."""
 
     def __init__(self, engine: Engine, size: int = 1 << 16) -> None:
         def analyse(text: str) -> tuple[str, ...]:
@@ -90,7 +125,7 @@ class Lexicon:
         return self.idf(term) < self._absent
 
     def as_term(self, text: str) -> str:
-        """The index term that a refinement's text is; several for a phrase, with blanks between."""
+        """The index term of a refinement's text; several for a phrase, joined by blanks."""
         return " ".join(self.terms(text))
 
 
@@ -103,7 +138,7 @@ def used_terms(session: Session, lexicon: Lexicon) -> frozenset[str]:
 def observe(session: Session, settings: Settings, lexicon: Lexicon) -> Observation:
     """The observation of a session: o_t of `sec:aggregation`.
 
-    Agents see the best passages by PS, which they have learned from, in whatever order the session presents its result.
+    Agents see the best passages by PS, as in their training, whatever the order of the session's result.
     """
     passages = tuple(
         ObservedPassage(
@@ -134,13 +169,13 @@ def observe(session: Session, settings: Settings, lexicon: Lexicon) -> Observati
         step=step,
         steps_left=max(0, settings.steps - step),
         may_stop=settings.allow_stop,
-        seed=_seed(settings.seed, session, step),
+        seed=step_seed(settings.seed, session, step),
         seen=frozenset(whole),
     )
 
 
 def _sources(question: str, passages: tuple[ObservedPassage, ...], lexicon: Lexicon) -> dict[str, set[Source]]:
-    """Every index term of the observation and where it stands, in order of appearance."""
+    """Every index term of the observation and where it appears, in order of appearance."""
     parts: list[tuple[Source, str]] = [("question", question)]
     for each in passages:
         parts += [("title", each.title), ("answer", each.answer), ("snippet", each.snippet)]
@@ -151,7 +186,7 @@ def _sources(question: str, passages: tuple[ObservedPassage, ...], lexicon: Lexi
     return sources
 
 
-def _seed(seed: int, session: Session, step: int) -> int:
-    """A seed of its own for every step of every session, the same in any company."""
+def step_seed(seed: int, session: Session, step: int) -> int:
+    """The random seed of a step: differs by session and step, independent of the batch."""
     text = f"{seed}\n{session.question.id}\n{session.question.question}\n{step}"
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little") >> 1

@@ -1,7 +1,6 @@
-"""The record of a session: one line of JSON that holds all that happened, and enough to play it again.
+"""The record of a session: one line of JSON with all its steps, enough to replay it byte for byte.
 
-A line names what it was played with (index, reader, settings, agent). Times are not part of it: they differ from run
-to run, and the same session must give the same bytes.
+A line names its index, reader, settings and agent. It holds no times: the same session must give the same bytes.
 """
 
 from __future__ import annotations
@@ -9,29 +8,36 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from orienteer.data.atomic import atomic_path
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import Hit, fingerprint_of
+from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.query import Refinement, parse
+from orienteer.reader.protocol import Reader
 from orienteer.reader.snippets import snippet
-from orienteer.session.actions import UNDO, Undo
-from orienteer.session.environment import Environment
-from orienteer.session.errors import RecordError
+from orienteer.session.environment import Environment, ended
 from orienteer.session.score import Score
 from orienteer.session.settings import Settings
-from orienteer.session.state import Ending, Session
+from orienteer.session.state import UNDO, Ending, Session, Undo
 
 VERSION = 1
 
 
+class RecordError(OrienteerError):
+    """A line that is not the record of a session, or one of another version."""
+
+
+class ReplayError(OrienteerError):
+    """A record that this engine and reader do not give again."""
+
+
 @dataclass(frozen=True, slots=True)
-class PlayedWith:
-    """What a session was played with; a fingerprint is empty where an engine has none."""
+class Provenance:
+    """What produced a session; `index` and `reader` are fingerprints, empty where there is none."""
 
     agent: str
     index: str
@@ -41,9 +47,9 @@ class PlayedWith:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """As `Step`, with the query as Lucene writes it.
+    """As `Step`, with the query in Lucene syntax.
 
-    `notes` is JSON about the step that nothing here reads: who took it, an agent's search tree.
+    `notes` is further JSON: who took the step, the agent's explanation.
     """
 
     action: Refinement | Undo | None
@@ -77,9 +83,9 @@ class RecordedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A session as its line says it; `passages` are in the order in which they were first seen."""
+    """A recorded session; `passages` are in the order in which they were first seen."""
 
-    played_with: PlayedWith
+    provenance: Provenance
     question: Question
     steps: tuple[RecordedStep, ...]
     passages: Mapping[str, RecordedPassage]
@@ -100,26 +106,26 @@ class Record:
         return (self.passages[self.best[0]].answer or "") if self.best else ""
 
     def _repr_html_(self) -> str:
-        from orienteer.session.notebook import record_html
+        from orienteer.session.display import record_html
 
         return record_html(self)
 
 
 def record(session: Session, environment: Environment, agent: str) -> Record:
-    """What is to be kept of a session."""
+    """The record of a session that `agent` played."""
     words = environment.settings.snippet
     shown = {id for step in session.steps for id in step.best}
     passages = {}
     for each in session.seen:
         passage, reading = each.passage, each.reading
-        told = passage.id in shown
+        full = passage.id in shown
         passages[passage.id] = RecordedPassage(
             each.step, each.rank, float(reading.score), int(reading.start), int(reading.end), each.relevant, each.exact,
-            passage.title if told else None, reading.answer if told else None,
-            snippet(passage.text, reading.start, reading.end, words) if told else None,
+            passage.title if full else None, reading.answer if full else None,
+            snippet(passage.text, reading.start, reading.end, words) if full else None,
         )  # fmt: skip
     return Record(
-        PlayedWith(agent, fingerprint_of(environment.engine), fingerprint_of(environment.reader), environment.settings),
+        Provenance(agent, fingerprint_of(environment.engine), fingerprint_of(environment.reader), environment.settings),
         session.question,
         tuple(RecordedStep(s.action, str(s.query), s.hits, s.best, s.entered, s.left, s.score) for s in session.steps),
         passages,
@@ -130,7 +136,7 @@ def record(session: Session, environment: Environment, agent: str) -> Record:
 
 def to_line(record: Record) -> bytes:
     """The record as one line of JSON, the newline included."""
-    played, question = record.played_with, record.question
+    played, question = record.provenance, record.question
     row = {
         "version": VERSION,
         "agent": played.agent, "index": played.index, "reader": played.reader,
@@ -181,7 +187,7 @@ def _record(row: Mapping[str, Any]) -> Record:
     if row["ended"] not in (None, *get_args(Ending)):
         raise ValueError(f"an ending {row['ended']!r}")
     return Record(
-        PlayedWith(str(row["agent"]), str(row["index"]), str(row["reader"]), Settings(**row["settings"])),
+        Provenance(str(row["agent"]), str(row["index"]), str(row["reader"]), Settings(**row["settings"])),
         Question(str(row["id"]), str(row["question"]), tuple(map(str, row["answers"]))),
         tuple(_step(step) for step in row["steps"]),
         {id: RecordedPassage(**_judged(passage)) for id, passage in row["passages"].items()},
@@ -234,3 +240,50 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
                     raise RecordError(f"{path}, line {number}: {error}") from None
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def replay(recorded: Record, engine: Engine, reader: Reader) -> Record:
+    """The record of the same actions, played again; `check_replay` compares the bytes."""
+    played = recorded.provenance
+    environment = Environment(engine, reader, played.settings)
+    [session] = environment.open([recorded.question])
+    for step in recorded.steps[1:]:
+        if step.action is None or session.ended:
+            raise ReplayError(_difference(recorded, len(session.steps), "the session has ended here", "a further step"))
+        [session] = environment.step([session], [step.action])
+    again = record(_as_it_ended(session, recorded), environment, played.agent)
+    # Notes are no outcome of a step, so they are copied.
+    notes = {number: step.notes for number, step in enumerate(recorded.steps)}
+    return replace(again, steps=tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps)))
+
+
+def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:
+    """Raises `ReplayError` unless the replayed session equals the record, byte for byte."""
+    played = recorded.provenance
+    for name, was, now in (
+        ("index", played.index, fingerprint_of(engine)),
+        ("reader", played.reader, fingerprint_of(reader)),
+    ):
+        if was != now:
+            raise ReplayError(
+                f"the session {recorded.question.id!r} was played with the {name} {was or '(unknown)'}, "
+                f"this is {now or '(unknown)'}; open the same {name}"
+            )
+    again = replay(recorded, engine, reader)
+    if to_line(again) == to_line(recorded):
+        return
+    for number, (old, new) in enumerate(zip(recorded.steps, again.steps, strict=False)):
+        if old != new:
+            raise ReplayError(_difference(recorded, number, str(new), str(old)))
+    raise ReplayError(_difference(recorded, len(again.steps), "other passages or another ending", "those recorded"))
+
+
+def _as_it_ended(session: Session, recorded: Record) -> Session:
+    """An ending by the agent itself, a stop or a failure, cannot be replayed and is copied from the record."""
+    if session.ended is None and recorded.ended in ("stop", "illegal", "error"):
+        return ended(session, recorded.ended, recorded.error)
+    return session
+
+
+def _difference(recorded: Record, step: int, came: str, expected: str) -> str:
+    return f"the session {recorded.question.id!r} differs at step {step}\n  came:     {came}\n  recorded: {expected}"

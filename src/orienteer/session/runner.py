@@ -1,4 +1,4 @@
-"""Sessions in lock-step: at every step the engine, the reader and the agent each get one call for all of them."""
+"""Runs an agent on many questions, in batches: each step makes one call to the engine, the reader and the agent."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
+from typing import Protocol, runtime_checkable
 
 from orienteer.data.passage import Question
-from orienteer.session.actions import Action
 from orienteer.session.agent import Agent
 from orienteer.session.environment import Environment, Seconds, ended
 from orienteer.session.observation import Observation
-from orienteer.session.state import Session
+from orienteer.session.state import Action, Session
 
-TOGETHER = 256  # sessions in one batch: enough for full batches of passages, and some tens of megabytes
+BATCH_SIZE = 256  # sessions: enough for full batches of passages, and some tens of megabytes
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sessions that an agent played, in the questions' order, and where the time went."""
+    """Finished sessions in the questions' order, and where the time went."""
 
     sessions: tuple[Session, ...]
     seconds: Seconds
@@ -33,29 +33,39 @@ class Run:
         return sum(session.passages_read for session in self.sessions)
 
 
+@runtime_checkable
+class WholeSessionAgent(Protocol):
+    """An agent that plays whole sessions by itself: an ensemble, which merges its members' sessions, or Rocchio."""
+
+    def play(
+        self, environment: Environment, questions: Iterable[Question], *, batch_size: int = BATCH_SIZE
+    ) -> Iterator[list[Session]]:
+        """Batches of finished sessions, in the questions' order."""
+        ...
+
+
 def run_sessions(
-    environment: Environment, agent: Agent, questions: Iterable[Question], *, together: int = TOGETHER
+    environment: Environment, agent: Agent, questions: Iterable[Question], *, batch_size: int = BATCH_SIZE
 ) -> Run:
-    """All questions, `together` at a time."""
+    """All questions, `batch_size` at a time."""
     environment.seconds = seconds = Seconds()
-    sessions = [session for batch in play(environment, agent, questions, together=together) for session in batch]
+    sessions = [session for batch in play(environment, agent, questions, batch_size=batch_size) for session in batch]
     return Run(tuple(sessions), seconds)
 
 
 def play(
-    environment: Environment, agent: Agent, questions: Iterable[Question], *, together: int = TOGETHER
+    environment: Environment, agent: Agent, questions: Iterable[Question], *, batch_size: int = BATCH_SIZE
 ) -> Iterator[list[Session]]:
-    """Batches of ended sessions, in the questions' order, each as soon as it is done.
+    """Batches of finished sessions, in the questions' order, each as soon as it is finished.
 
-    An agent that raises, gives an illegal action or the wrong number of actions harms only the session concerned,
-    which ends there with what it has found and says why. An agent that is several, an ensemble, plays itself.
+    An agent that raises or returns an illegal action ends only the session concerned, which keeps what it has found
+    and says why. Where it returns the wrong number of actions, it is asked for each session alone.
     """
-    own = getattr(agent, "play", None)
-    if own is not None:
-        yield from own(environment, questions, together=together)
+    if isinstance(agent, WholeSessionAgent):
+        yield from agent.play(environment, questions, batch_size=batch_size)
         return
     waiting = iter(questions)
-    while batch := list(islice(waiting, together)):
+    while batch := list(islice(waiting, batch_size)):
         started = perf_counter()
         sessions = environment.open(batch)
         while places := [i for i, session in enumerate(sessions) if not session.ended]:
@@ -73,8 +83,8 @@ def advance(environment: Environment, agent: Agent, sessions: Sequence[Session])
         actions = _actions(agent, observations)
     failed = {i: action.why for i, action in enumerate(actions) if isinstance(action, _Failure)}
     good = [i for i in range(len(sessions)) if i not in failed]
-    taken = iter(environment.take([sessions[i] for i in good], [actions[i] for i in good]))  # type: ignore[misc]
-    return [ended(s, "error", failed[i]) if i in failed else next(taken) for i, s in enumerate(sessions)]
+    after = iter(environment.step([sessions[i] for i in good], [actions[i] for i in good]))  # type: ignore[misc]
+    return [ended(s, "error", failed[i]) if i in failed else next(after) for i, s in enumerate(sessions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ class _Failure:
 
 
 def _actions(agent: Agent, observations: Sequence[Observation]) -> list[Action | _Failure]:
-    """The agent's actions for all; where it fails, for each alone, to know which observation it cannot stand."""
+    """The agent's actions for all; where it fails, one call for each, to find the observation it fails on."""
     try:
         actions: list[Action | _Failure] = list(agent.act(observations))
     except Exception as error:

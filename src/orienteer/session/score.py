@@ -1,4 +1,4 @@
-"""The score of a result list and the reward of a step, in numbers."""
+"""The score of a result list and the reward of a step."""
 
 from __future__ import annotations
 

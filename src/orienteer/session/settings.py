@@ -1,4 +1,4 @@
-"""The settings of a session: the same for every agent of a table, stored with every record."""
+"""The settings of a session: how it is played and judged; every record holds them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from orienteer.session.errors import SettingsError
+from orienteer.errors import OrienteerError
 from orienteer.session.score import LAMBDA1, LAMBDA2
 
 Order = Literal["ps", "agreement", "engine"]
@@ -14,18 +14,21 @@ DeadEnds = Literal["undo", "stop"]
 Relevance = Literal["tokens", "substring"]
 
 
+class SettingsError(OrienteerError):
+    """A setting of a session that does not exist or cannot have this value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a session is played and judged.
 
-    steps       refinements at most
-    hits        passages the engine returns a query (the paper's k)
-    order       the best passages by PS, by what all passages read say together (`agreement.py`), or as the engine
-                first gave them (plain BM25)
-    dead_ends   a query without hits is taken back, or ends the session as in the paper
+    steps       maximum number of refinements
+    hits        passages per query (the paper's k)
+    order       of the result: by PS, by agreement of the answers (`answer_voting`), or the engine's (plain BM25)
+    dead_ends   a query without hits is undone, or ends the session as in the paper
     allow_stop  an agent may stop before the last step
     snippet     words of a passage that an agent sees
-    relevance   a gold answer's tokens stand in the text, or the looser substring
+    relevance   the text holds a gold answer as tokens, or as a substring (looser)
     lambda1     weight of the mean PS in the score
     lambda2     weight of NDCEM in the score
     seed        of every random draw an agent makes

@@ -1,4 +1,4 @@
-"""A session as data: the question, the steps, every passage seen, the best of them."""
+"""The state of a session, as immutable data: question, steps, passages seen, the best of them; and its actions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,41 @@ from orienteer.data.passage import Passage, Question
 from orienteer.engine.protocol import Hit
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
-from orienteer.session import answer_voting as agreement
-from orienteer.session.actions import Undo
+from orienteer.session.answer_voting import SHIPPED
 from orienteer.session.score import K, Score, reward
 from orienteer.session.settings import Order
 
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ends the session; its best passages are the result."""
+
+    def __str__(self) -> str:
+        return "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Removes the query's last refinement; passages seen stay seen, and it counts as a step."""
+
+    def __str__(self) -> str:
+        return "undo"
+
+
+STOP = Stop()
+UNDO = Undo()
+
+Action = Refinement | Stop | Undo
+
+
 # stop: the agent stopped; steps: the last step was taken; dead end, no hits: a query, or the question itself, found
-# nothing; illegal: an action that is none here; error: the agent raised, or the question cannot be asked.
+# nothing; illegal: an illegal action; error: the agent raised, or the question cannot be searched.
 Ending = Literal["stop", "steps", "dead end", "no hits", "illegal", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A passage that some query of the session found, and how it reads for q0.
+class SeenPassage:
+    """A passage that a query of the session found, with its reading for q0.
 
     `relevant` is rel(d | q), `exact` is em(d | q); both None where no answer is known.
     """
@@ -37,9 +59,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was done, what was asked, what came, and what it changed; step 0 asks the question itself.
+    """An action, the query after it, its hits, and how the best passages changed; step 0 is the question itself.
 
-    `best` are the session's best passages after the step, `entered` and `left` what differs from before.
+    `best` are the session's best passages after the step, `entered` and `left` the difference to the step before.
     """
 
     number: int
@@ -58,23 +80,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A search in progress or at its end; `ended` is None while it goes on."""
+    """A search session; `ended` is None while it is in progress."""
 
     question: Question
     steps: tuple[Step, ...] = ()
-    seen: tuple[Seen, ...] = ()
-    best: tuple[Seen, ...] = ()
+    seen: tuple[SeenPassage, ...] = ()
+    best: tuple[SeenPassage, ...] = ()
     ended: Ending | None = None
     error: str = ""
 
     @property
     def current(self) -> Step | None:
-        """The step whose query is in force: the last one with hits, since a dead end is taken back."""
+        """The step of the current query: the last one with hits, since a query without hits is undone."""
         return next((step for step in reversed(self.steps) if step.hits), None)
 
     @property
     def query(self) -> Query:
-        """q_t: the query in force; empty where the question could not be asked."""
+        """q_t: the current query; empty where the question could not be searched."""
         step = self.current or (self.steps[0] if self.steps else None)
         return step.query if step else Query("")
 
@@ -85,12 +107,12 @@ class Session:
 
     @property
     def queries(self) -> int:
-        """How often the engine was asked."""
+        """Number of queries sent to the engine."""
         return sum(not isinstance(step.action, Undo) for step in self.steps)
 
     @property
     def passages_read(self) -> int:
-        """Distinct passages read; one that a cache already knew counts too."""
+        """Distinct passages read, cached readings included."""
         return len(self.seen)
 
     @property
@@ -110,18 +132,18 @@ class Session:
         return self.best[0].reading.answer if self.best else ""
 
     def _repr_html_(self) -> str:
-        from orienteer.session.notebook import session_html
+        from orienteer.session.display import session_html
 
         return session_html(self)
 
 
-def best_of(seen: Iterable[Seen], order: Order = "ps", k: int = K) -> tuple[Seen, ...]:
+def best_of(seen: Iterable[SeenPassage], order: Order = "ps", k: int = K) -> tuple[SeenPassage, ...]:
     """The best k of all distinct passages seen: by PS, by agreement, or as first seen; ties as first seen."""
     ranked = list(seen)
     if order == "ps":
         ranked.sort(key=lambda each: -each.reading.score)
     elif order == "agreement" and ranked:
-        ranked = [ranked[place] for place in agreement.SHIPPED.order(ranked, k)]
+        ranked = [ranked[place] for place in SHIPPED.order(ranked, k)]
     return tuple(ranked[:k])
 
 

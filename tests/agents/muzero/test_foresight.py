@@ -54,7 +54,7 @@ def test_without_planning_a_sharp_look_takes_what_the_pointer_takes(embedded: Em
     )
     environment = Environment(embedded, LexicalReader(), Settings())
     seen = environment.observe(environment.open(QUESTIONS))
-    notes = [told["promising"] for _, told in pointer.act_with_notes(seen)]
+    notes = [told["promising"] for _, told in pointer.act_with_explanations(seen)]
     assert any(notes)
     for action, promising in zip(muzero.act(seen), notes, strict=True):
         best = [refinement for refinement, promise in promising if promise == promising[0][1]]

@@ -31,7 +31,7 @@ from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
 from orienteer.query import G4, Query, Refinement
 from orienteer.session import Environment, Settings, run_sessions
-from orienteer.session.explanations import check_notes, tree_of
+from orienteer.session.agent import check_explanation, tree_of
 
 
 def test_it_keeps_the_promises_of_an_agent(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:
@@ -73,10 +73,10 @@ def test_it_plays_whole_sessions_in_every_shape(tmp_path: Path, embedded: Embedd
 def test_the_tree_tells_what_was_thought_of_and_what_was_taken(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     seen = environment.observe(environment.open(QUESTIONS))
-    told = muzero.act_with_notes(seen)
+    told = muzero.act_with_explanations(seen)
     assert [action for action, _ in told] == muzero.act(seen)
     for action, notes in told:
-        check_notes(notes)
+        check_explanation(notes)
         tree = tree_of(notes)
         assert tree is not None
         assert tree.visits == 10

@@ -40,7 +40,7 @@ def test_what_rocchio_labels_has_the_gain_that_is_told(embedded: EmbeddedEngine)
             [told] = moment.labels
             assert told.grammar == G2
             for refinement, gain in told.gains:
-                [after] = environment.take([session], [refinement])
+                [after] = environment.step([session], [refinement])
                 assert after.score is not None
                 assert session.score is not None
                 assert after.score.total - session.score.total == pytest.approx(gain)
@@ -60,7 +60,7 @@ def test_a_promise_is_what_new_passages_hold_whatever_the_reader_thinks(embedded
         gains, room = dict(told.gains), K - sum(bool(each.relevant) for each in session.best)
         words = [term.text for term in seen.terms if term.sources - {"title"}]
         for refinement in (Refinement("+", "contents", word) for word in words):
-            [after] = environment.take([session], [refinement])
+            [after] = environment.step([session], [refinement])
             new = [each for each in after.seen if each not in session.seen]
             count = min(room, sum(bool(each.relevant) for each in new))
             assert gains.get(refinement, 0.0) == pytest.approx(0.1 * count)

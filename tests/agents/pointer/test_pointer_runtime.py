@@ -42,7 +42,7 @@ def by_grammar(pointer_folder: Path) -> dict[str, PointerAgent]:
 @given(seen=observations(WORLD), name=st.sampled_from(list(GRAMMARS)))
 def test_no_moment_of_any_grammar_makes_an_illegal_refinement(by_grammar, seen, name: str) -> None:
     agent = by_grammar[name]
-    [(action, notes)] = agent.act_with_notes([seen])
+    [(action, notes)] = agent.act_with_explanations([seen])
     if isinstance(action, Stop):
         assert seen.may_stop or not notes["likeliest"]
         return
@@ -133,7 +133,7 @@ def test_the_probabilities_of_all_legal_actions_add_up_to_one(pointer: PointerAg
 
 def test_the_notes_name_the_action_taken(pointer: PointerAgent, environment: Environment) -> None:
     seen = environment.observe(environment.open(QUESTIONS))
-    for action, notes in pointer.act_with_notes(seen):
+    for action, notes in pointer.act_with_explanations(seen):
         assert notes["likeliest"][0][0] == str(action)
         json.dumps(notes)
 

@@ -41,5 +41,5 @@ def toy_moments(environment: Environment, count: int = 60) -> list[Moment]:
             wanted = rule(seen, environment.lexicon)
             gains = ((wanted, 0.3),) if wanted else ()
             found.append(Moment(session.question.id, seen, (Label(G4, gains),)))
-        sessions = environment.take(sessions, Wanderer().act(environment.observe(sessions)))
+        sessions = environment.step(sessions, Wanderer().act(environment.observe(sessions)))
     return found

@@ -104,7 +104,7 @@ def test_a_hundred_thousand_steps_are_all_legal(embedded: EmbeddedEngine, tmp_pa
                 assert legal(observation, action, agent, lexicon), action
                 assert environment.objection(session, action) is None
             steps += len(actions)
-            sessions = environment.take(sessions, Wanderer().act(seen))
+            sessions = environment.step(sessions, Wanderer().act(seen))
         seed += 1
 
 
@@ -120,7 +120,7 @@ def test_sessions_of_one_grammar_use_only_its_operators(t5_folder: Path, embedde
 def test_notes_hold_the_four_likeliest_refinements(t5_folder: Path, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
     agent = T5Agent.from_pretrained(t5_folder, embedded, G4, threads=1)
-    [(action, notes)] = agent.act_with_notes(environment.observe(environment.open(QUESTIONS[:1])))
+    [(action, notes)] = agent.act_with_explanations(environment.observe(environment.open(QUESTIONS[:1])))
     likeliest = notes["likeliest"]
     assert len(likeliest) == 4
     assert likeliest[0][0] == str(action)
@@ -132,7 +132,7 @@ def test_a_free_agent_that_writes_nonsense_is_held_to_the_grammar(t5_folder: Pat
     seen = environment.observe(environment.open(QUESTIONS))
     free = T5Agent.from_pretrained(t5_folder, embedded, G4, free=True, threads=1)
     held = T5Agent.from_pretrained(t5_folder, embedded, G4, threads=1)
-    decided = free.act_with_notes(seen)
+    decided = free.act_with_explanations(seen)
     assert all(notes["refused"] for _, notes in decided)  # random weights write no sentence
     assert [action for action, _ in decided] == held.act(seen)
 
@@ -150,7 +150,7 @@ def test_two_threads_write_what_one_writes(t5_folder: Path, embedded: EmbeddedEn
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
     seen = environment.observe(environment.open(QUESTIONS))
     one, two = (T5Agent.from_pretrained(t5_folder, embedded, G4, threads=threads) for threads in (1, 2))
-    assert one.act_with_notes(seen) == two.act_with_notes(seen)
+    assert one.act_with_explanations(seen) == two.act_with_explanations(seen)
     assert [one.act([each])[0] for each in seen] == two.act(seen)
 
 

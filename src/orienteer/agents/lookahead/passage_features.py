@@ -16,8 +16,8 @@ from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine
 from orienteer.query import Query, Refinement
 from orienteer.session import Lexicon, Observation, ObservedPassage
+from orienteer.session.observation import is_stop_word
 from orienteer.session.score import K
-from orienteer.session.stop_words import is_stop_word
 
 OF_WORDS = (
     "share of the question", "share, saturated", "share as BM25 saturates it", "share in the title",

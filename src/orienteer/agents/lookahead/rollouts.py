@@ -150,7 +150,7 @@ def _together(
             found.refinement(_rank(sight, own, outing, generator))
             for (_, sight, found), own in zip(sights, values, strict=True)
         ]
-        sessions = environment.take([session for session, _, _ in sights], actions)
+        sessions = environment.step([session for session, _, _ in sights], actions)
         for session in sessions:
             known[session.question.id].update((each.passage.id, each.reading.score) for each in session.seen)
     return [

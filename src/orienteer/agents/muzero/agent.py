@@ -26,7 +26,7 @@ from orienteer.errors import ModelCorruptError
 from orienteer.query import GRAMMARS
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
-from orienteer.session.explanations import tree_notes
+from orienteer.session.agent import tree_explanation
 
 
 class MuZeroAgent:
@@ -68,7 +68,7 @@ class MuZeroAgent:
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         return [action for action, _ in self._decide(observations, None)]
 
-    def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
+    def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
         """Each action with its value, and the trees that were searched for its rules."""
         grown: list[list[Grown]] = [[] for _ in observations]
         decided = self._decide(observations, grown)
@@ -101,4 +101,4 @@ class MuZeroAgent:
             "simulations": self.search.simulations,
             "value": round(plan.values[0], 4) if plan.values else 0.0,
         }
-        return {**told, **tree_notes(turn_tree(searches, self.grammar, self._senses.spelling))}
+        return {**told, **tree_explanation(turn_tree(searches, self.grammar, self._senses.spelling))}

@@ -9,7 +9,7 @@ import numpy as np
 from orienteer.agents.muzero.grammar import QueryGrammar
 from orienteer.agents.muzero.planning import Grown
 from orienteer.agents.muzero.tries import Spelling
-from orienteer.session.explanations import TreeNode
+from orienteer.session.agent import TreeNode
 
 CHILDREN, DEPTH = 5, 6  # of a node; of a search
 

@@ -28,7 +28,7 @@ class Adviser:
             if queries and not session.ended:
                 asked.append((place, queries[0].refinements[0]))
         # A term of one answer's words is a refinement like any other: the session tells what it found.
-        taken = self._environment.take([sessions[place] for place, _ in asked], [action for _, action in asked])
+        taken = self._environment.step([sessions[place] for place, _ in asked], [action for _, action in asked])
         found: list[frozenset[Word] | None] = [None] * len(sessions)
         for (place, _), session in zip(asked, taken, strict=True):
             found[place] = self._sigma(session.question, session)

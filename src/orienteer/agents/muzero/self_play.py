@@ -148,7 +148,7 @@ def _play_turn(environment: Environment, senses: Senses, mind: Mind, games: Sequ
     for place, plan in zip(on, plans, strict=True):
         actions[place] = plan.action(seen[place][0].terms)
     before = [game.session for game in games]
-    for game, session in zip(games, environment.take(before, actions), strict=True):
+    for game, session in zip(games, environment.step(before, actions), strict=True):
         game.session = session
     for place, plan, scene in zip(on, plans, scenes, strict=True):
         game, (look, sight) = games[place], seen[place]

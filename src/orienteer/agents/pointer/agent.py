@@ -81,9 +81,9 @@ class PointerAgent:
         return cls(files, engine, grammar, compute=compute, threads=threads)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
-        return [action for action, _ in self.act_with_notes(observations)]
+        return [action for action, _ in self.act_with_explanations(observations)]
 
-    def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
+    def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
         """Each action with the likeliest refinements, the probability of stopping, the gain expected."""
         views = _Kept(map(self.view, observations))
         scored = self.scores(views, len(observations))

@@ -45,7 +45,7 @@ def visited(
     reached: list[list[Session]] = [[] for _ in sessions]
     while places := [place for place, session in enumerate(sessions) if not session.ended]:
         actions = agent.act(environment.observe([sessions[place] for place in places]))
-        going = environment.take([sessions[place] for place in places], list(actions))
+        going = environment.step([sessions[place] for place in places], list(actions))
         for place, session in zip(places, going, strict=True):
             sessions[place] = session
             if not session.ended:

@@ -61,9 +61,9 @@ class T5Agent:
         return cls(load_folder(Path(folder) if folder else SHIPPED, "t5"), engine, grammar, **options)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
-        return [action for action, _ in self.act_with_notes(observations)]
+        return [action for action, _ in self.act_with_explanations(observations)]
 
-    def act_with_notes(self, observations: Sequence[Observation]) -> list[Decision]:
+    def act_with_explanations(self, observations: Sequence[Observation]) -> list[Decision]:
         """Each action with the likeliest targets and their probabilities."""
         can_refine = [has_room(each, self._lexicon) for each in observations]
         refinable = [each for each, can in zip(observations, can_refine, strict=True) if can]

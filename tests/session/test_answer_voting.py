@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lexical_reader import LexicalReader
@@ -12,7 +14,7 @@ from orienteer.engine import EmbeddedEngine
 from orienteer.reader.protocol import Reading
 from orienteer.session import (
     Environment,
-    Seen,
+    SeenPassage,
     Settings,
     best_of,
     check_replay,
@@ -27,13 +29,13 @@ from orienteer.session.settings import Order
 ORDERS: tuple[Order, ...] = ("ps", "agreement")
 
 
-def seen(id: str, text: str, answer: str, ps: float, step: int = 1, relevant: bool | None = None) -> Seen:
+def seen(id: str, text: str, answer: str, ps: float, step: int = 1, relevant: bool | None = None) -> SeenPassage:
     start = max(0, text.find(answer))
     reading = Reading(ps, float(np.log(ps / (1 - ps))), answer, start, start + len(answer))
-    return Seen(Passage(id, "", text), reading, step, 1, relevant)
+    return SeenPassage(Passage(id, "", text), reading, step, 1, relevant)
 
 
-def some() -> list[Seen]:
+def some() -> list[SeenPassage]:
     return [
         seen("a", "The lamp of Ardle was lit by Maren Holt.", "Maren Holt", 0.5, 0),
         seen("b", "A storm put out the lamp of Ardle.", "A storm", 0.6),
@@ -94,7 +96,7 @@ def test_what_a_passage_gives_counts_more_than_what_it_holds() -> None:
     assert Agreement(holds=asked_alone, gives=found_later).order(pair) == [1, 0]
 
 
-def witnesses(ps: float) -> list[Seen]:
+def witnesses(ps: float) -> list[SeenPassage]:
     """Six of one answer, then one of another that is less likely."""
     six = [seen(f"w{n}", "Maren Holt lit it.", "Maren Holt", ps) for n in range(6)]
     return [*six, seen("other", "Jon Ardle did.", "Jon Ardle", 0.3)]
@@ -108,7 +110,7 @@ def test_the_last_place_goes_to_another_answer_where_the_first_may_be_wrong() ->
     assert len(Agreement(ALONE, ALONE).order(witnesses(0.4)[:3])) == 3
 
 
-def drawn(count: int, truth: Agreement, seed: int = 0) -> list[list[Seen]]:
+def drawn(count: int, truth: Agreement, seed: int = 0) -> list[list[SeenPassage]]:
     """Sessions whose passages are relevant and exact with the probabilities that `truth` gives them."""
     draw = np.random.default_rng(seed)
     sessions = []
@@ -120,7 +122,7 @@ def drawn(count: int, truth: Agreement, seed: int = 0) -> list[list[Seen]]:
         ]
         told = features(rows)
         sessions.append([
-            Seen(each.passage, each.reading, each.step, each.rank, bool(draw.random() < p), bool(draw.random() < q))
+            replace(each, relevant=bool(draw.random() < p), exact=bool(draw.random() < q))
             for each, p, q in zip(rows, truth.holds(told), truth.gives(told), strict=True)
         ])  # fmt: skip
     return sessions

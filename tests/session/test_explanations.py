@@ -1,4 +1,4 @@
-"""Notes of a step: a search tree goes into them and comes out as it was."""
+"""Explanation of a step: a search tree goes into them and comes out as it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orienteer.session import STOP, Action, Agent, Observation
-from orienteer.session.explanations import DEEPEST, NotesError, TellingAgent, TreeNode, check_notes, tree_notes, tree_of
+from orienteer.session.agent import (
+    DEEPEST,
+    ExplainingAgent,
+    ExplanationError,
+    TreeNode,
+    check_explanation,
+    tree_explanation,
+    tree_of,
+)
 
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 trees = st.recursive(
@@ -32,36 +40,36 @@ trees = st.recursive(
 
 @given(trees)
 def test_a_tree_comes_out_of_json_as_it_went_in(tree: TreeNode) -> None:
-    notes = tree_notes(tree)
-    check_notes(notes)
+    notes = tree_explanation(tree)
+    check_explanation(notes)
     assert tree_of(json.loads(json.dumps(notes))) == tree
 
 
 def test_numbers_of_numpy_become_numbers_of_json() -> None:
-    notes = tree_notes(TreeNode("root", np.int32(3), np.float32(0.5)))  # type: ignore[arg-type]
-    check_notes(notes)
+    notes = tree_explanation(TreeNode("root", np.int32(3), np.float32(0.5)))  # type: ignore[arg-type]
+    check_explanation(notes)
     assert notes == {"tree": {"label": "root", "visits": 3, "value": 0.5}}
 
 
 def test_no_notes_have_no_tree() -> None:
     assert tree_of(None) is None
     assert tree_of({"by": "you"}) is None
-    check_notes(None)
+    check_explanation(None)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), "0.5", True])
 def test_a_value_that_is_no_number_is_refused(number: Any) -> None:
-    with pytest.raises(NotesError, match="expected a finite number"):
-        check_notes({"tree": {"label": "root", "visits": 1, "value": number}})
+    with pytest.raises(ExplanationError, match="expected a finite number"):
+        check_explanation({"tree": {"label": "root", "visits": 1, "value": number}})
 
 
 def test_a_tree_may_be_deep_but_not_without_end() -> None:
     tree = TreeNode("leaf", 1)
     for _ in range(DEEPEST):
         tree = TreeNode("node", 1, children=(tree,))
-    assert tree_of(tree_notes(tree)) == tree
-    with pytest.raises(NotesError, match="levels"):
-        tree_of(tree_notes(TreeNode("root", 1, children=(tree,))))
+    assert tree_of(tree_explanation(tree)) == tree
+    with pytest.raises(ExplanationError, match="levels"):
+        tree_of(tree_explanation(TreeNode("root", 1, children=(tree,))))
 
 
 def test_an_agent_that_tells_is_known_by_its_method() -> None:
@@ -70,9 +78,9 @@ def test_an_agent_that_tells_is_known_by_its_method() -> None:
             return [STOP for _ in observations]
 
     class Telling(Silent):
-        def act_with_notes(self, observations: Sequence[Observation]) -> list[tuple[Action, None]]:
+        def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, None]]:
             return [(action, None) for action in self.act(observations)]
 
-    assert not isinstance(Silent(), TellingAgent)
-    assert isinstance(Telling(), TellingAgent)
+    assert not isinstance(Silent(), ExplainingAgent)
+    assert isinstance(Telling(), ExplainingAgent)
     assert isinstance(Telling(), Agent)
