@@ -35,7 +35,7 @@ from orienteer.query import Query, Refinement, parse
 from orienteer.reader import CachedReader, Reader, TrainedReader
 from orienteer.session import Environment, Record, Session, Settings, play, record
 from orienteer.session.environment import Seconds
-from orienteer.session.runner import TOGETHER, advance
+from orienteer.session.runner import BATCH_SIZE, advance
 from orienteer.session.state import Ending
 
 if TYPE_CHECKING:
@@ -224,12 +224,12 @@ class Searcher:
         [answer] = self.ask_many([question])
         return answer
 
-    def ask_many(self, questions: Iterable[str], *, together: int = TOGETHER) -> Iterator[Answer]:
-        """Answers in the questions' order; `together` sessions share each call of engine, reader and agent."""
+    def ask_many(self, questions: Iterable[str], *, batch_size: int = BATCH_SIZE) -> Iterator[Answer]:
+        """Answers in the questions' order; `batch_size` sessions share each call of engine, reader and agent."""
         waiting = iter(questions)
-        while batch := list(islice(waiting, together)):
+        while batch := list(islice(waiting, batch_size)):
             environment = self._environment()
-            for sessions in play(environment, self.agent.agent, map(_question, batch), batch_size=together):
+            for sessions in play(environment, self.agent.agent, map(_question, batch), batch_size=batch_size):
                 for session in sessions:
                     yield self._answer(session, environment)
 
