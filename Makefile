@@ -74,7 +74,7 @@ lint: $(DEV)  ## ruff, mypy, the order of imports
 	$(BIN)/lint-imports --no-logo
 
 docs: $(DOCS)  ## the documentation as a site, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 picture: $(DEV)  ## the import graph in ARCHITECTURE.md's picture
