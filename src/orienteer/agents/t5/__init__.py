@@ -1,1 +1,1 @@
-"""The T5 agent: a session's state as a plain string in, the next refinement as a plain string out."""
+"""Text to text: the T5 agent, a state as a string in and the next refinement as a string out; the answer generator."""

@@ -99,7 +99,7 @@ class ExactMatch:
     threads: int = 1
 
     def __call__(self, files: ModelFiles) -> Mapping[str, float]:
-        """Means in percent, as the evaluation names them; early stopping looks at `EM-T5`."""
+        """Means in percent, as the evaluation names them; early stopping goes by `EM-T5`."""
         answers = Answerer(files, threads=self.threads).of_sessions(self.sessions)
         pairs = list(zip(answers, self.sessions, strict=True))
         count = max(1, len(pairs))

@@ -200,7 +200,7 @@ def _gather(
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """The batch that comes next. Any batch is found without making those before it."""
+    """The batch that comes next. Any batch can be made without those before it."""
 
     epoch: int = 0
     pool: int = 0

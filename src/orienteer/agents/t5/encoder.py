@@ -32,7 +32,7 @@ class Ct2Encoder:
         """Raises KeyError, ValueError or RuntimeError where the tensors do not fit the configuration."""
         tensors = quantise(dequantise(tensors)) if compute == "int8" else dequantise(tensors)
         self._is_bert = config.architecture == "bert"
-        # CTranslate2 wants a name for each row of the word table; T5's table has more rows than its tokenizer names.
+        # CTranslate2 needs a name for each row of the word table; T5's table has more rows than its tokenizer names.
         names = [*vocabulary, *(f"<spare {n}>" for n in range(config.vocabulary - len(vocabulary)))]
         if self._is_bert:
             assert config.bert is not None
