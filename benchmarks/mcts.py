@@ -22,16 +22,23 @@ import numpy as np
 from rich.console import Console
 
 from orienteer.agents.action_space import SLOTS
-from orienteer.agents.muzero.config import SMALL, Sizes
-from orienteer.agents.muzero.grammar import CROSSED, STATE, query_grammar
-from orienteer.agents.muzero.index_trie import in_memory, index_words
-from orienteer.agents.muzero.learned_model import LearnedWorld, Scene
-from orienteer.agents.muzero.legal_actions import advance, join, legal, most_actions
+from orienteer.agents.muzero.config import SMALL, NetworkConfig
+from orienteer.agents.muzero.grammar import (
+    STATE_SIZE,
+    USES_INDEX,
+    advance,
+    join_tries,
+    legal_actions,
+    max_legal_actions,
+    query_grammar,
+)
+from orienteer.agents.muzero.learned_model import LearnedModel
 from orienteer.agents.muzero.mcts import Expansion, SearchSettings, search
-from orienteer.agents.muzero.pretrained import load_base
-from orienteer.agents.muzero.representation import Sight
-from orienteer.agents.muzero.root import Mind
-from orienteer.agents.muzero.tries import Spelling, Trie, local_tries
+from orienteer.agents.muzero.model_files import load_pretrained
+from orienteer.agents.muzero.networks import Networks
+from orienteer.agents.muzero.representation import EncodedObservation
+from orienteer.agents.muzero.root import RootState, root_state
+from orienteer.agents.muzero.tries import TermTokenizer, Trie, build_vocabulary_trie, local_tries, vocabulary_trie
 from orienteer.engine.embedded.kernels.compile import kernel
 from orienteer.engine.open import open_engine
 from orienteer.session import Term
@@ -76,9 +83,9 @@ def trees_alone(seconds: float) -> dict[str, float]:
     model = Given(TOGETHER)
     began, simulations, depth = process_time(), 0, 0.0
     while process_time() - began < seconds:
-        forest = search(model, settings)
+        result = search(model, settings)
         simulations += TOGETHER * settings.simulations
-        depth = float(np.mean([np.mean(list(forest.depths(tree))) for tree in range(TOGETHER)]))
+        depth = float(np.mean([np.mean(list(result.depths(tree))) for tree in range(TOGETHER)]))
     own = process_time() - began - model.spent
     return {"simulations_per_second": simulations / own, "mean_depth": depth, "children": 100.0}
 
@@ -86,13 +93,13 @@ def trees_alone(seconds: float) -> dict[str, float]:
 class Masked:
     """Grammar states, tries and masks as in a real plan, but no network: priors by the place of an action."""
 
-    def __init__(self, some: list[Scene], mind: Mind, simulations: int, children: int = 100) -> None:
-        self._tables = mind.grammar.tables
-        self._rooms, _ = join([s.tries for s in some], [s.may_stop for s in some], mind.vocabulary.trie)
-        self._states = np.empty((len(some), simulations + 1, STATE), np.int32)
-        self._states[:, 0] = [scene.state for scene in some]
+    def __init__(self, some: list[RootState], networks: Networks, simulations: int, children: int = 100) -> None:
+        self._tables = networks.grammar.tables
+        self._trie_tables, _ = join_tries([s.tries for s in some], [s.may_stop for s in some], networks.vocabulary.trie)
+        self._states = np.empty((len(some), simulations + 1, STATE_SIZE), np.int32)
+        self._states[:, 0] = [root.grammar_state for root in some]
         self._nodes = np.empty((len(some), simulations + 1, children), np.int32)
-        most = most_actions(mind.grammar, self._rooms)
+        most = max_legal_actions(networks.grammar, self._trie_tables)
         self._scratch = np.empty((2, most), np.int32)
         shares = 0.5 ** np.arange(children)
         self._priors = (shares / shares.sum()).astype(np.float32)
@@ -102,50 +109,52 @@ class Masked:
         return self._expanded(everyone, np.zeros_like(everyone))
 
     def step(self, trees: Any, parents: Any, edges: Any, actions: Any, nodes: Any) -> Expansion:
-        follow(trees, parents, edges, actions, nodes, self._tables, self._rooms, self._states, self._nodes)
+        follow(trees, parents, edges, actions, nodes, self._tables, self._trie_tables, self._states, self._nodes)
         return self._expanded(trees, nodes)
 
     def _expanded(self, trees: Any, nodes: Any) -> Expansion:
         size, children = len(trees), self._nodes.shape[2]
         actions, counts = np.empty((size, children), np.int32), np.empty(size, np.int32)
-        offer(trees, nodes, self._tables, self._rooms, self._states, self._nodes, *self._scratch, actions, counts)
+        offer(trees, nodes, self._tables, self._trie_tables, self._states, self._nodes, *self._scratch, actions, counts)
         values = ((trees * 31 + nodes * 17) % 97) / 97.0
         return Expansion(np.zeros(size), values, actions, np.broadcast_to(self._priors, actions.shape).copy(), counts)
 
 
 @kernel
-def follow(trees, parents, edges, actions, nodes, tables, rooms, states, edge_nodes):  # type: ignore[no-untyped-def]
+def follow(trees, parents, edges, actions, nodes, tables, trie_tables, states, edge_nodes):  # type: ignore[no-untyped-def]
     for row in range(trees.size):
         tree, parent = trees[row], parents[row]
         node = edge_nodes[tree, parent, edges[row]]
-        advance(states[tree, parent], tree, actions[row], node, tables, rooms, states[tree, nodes[row]])
+        advance(states[tree, parent], tree, actions[row], node, tables, trie_tables, states[tree, nodes[row]])
 
 
 @kernel
-def offer(trees, nodes, tables, rooms, states, edge_nodes, scratch, places, actions, counts):  # type: ignore[no-untyped-def]
+def offer(trees, nodes, tables, trie_tables, states, edge_nodes, scratch, positions, actions, counts):  # type: ignore[no-untyped-def]
     for row in range(trees.size):
         tree, node = trees[row], nodes[row]
-        counts[row] = min(actions.shape[1], legal(states[tree, node], tree, tables, rooms, scratch, places))
-        for place in range(counts[row]):
-            actions[row, place], edge_nodes[tree, node, place] = scratch[place], places[place]
+        counts[row] = min(
+            actions.shape[1], legal_actions(states[tree, node], tree, tables, trie_tables, scratch, positions)
+        )
+        for position in range(counts[row]):
+            actions[row, position], edge_nodes[tree, node, position] = scratch[position], positions[position]
 
 
-def trees_with_masks(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
+def trees_with_masks(networks: Networks, some: list[RootState], seconds: float) -> dict[str, float]:
     """Simulations a second with the grammar's and the tries' masks at every node, no network."""
     settings = SearchSettings(noise_share=0.0)
-    search(Masked(some, mind, 2), replace(settings, simulations=2))  # compiled
+    search(Masked(some, networks, 2), replace(settings, simulations=2))  # compiled
     spent, simulations, depth = 0.0, 0, 0.0
     while spent < seconds:
-        model = Masked(some, mind, settings.simulations)
+        model = Masked(some, networks, settings.simulations)
         began = process_time()
-        forest = search(model, settings)
+        result = search(model, settings)
         spent += process_time() - began
         simulations += len(some) * settings.simulations
-        depth = float(np.mean([np.mean(list(forest.depths(tree))) for tree in range(len(some))]))
+        depth = float(np.mean([np.mean(list(result.depths(tree))) for tree in range(len(some))]))
     return {"simulations_per_second": simulations / spent, "mean_depth": depth}
 
 
-def random_mind(sizes: Sizes, trie: Trie, words: Any) -> Mind:
+def random_networks(sizes: NetworkConfig, trie: Trie, words: Any) -> Networks:
     """Networks of the real size with random weights: the cost is the same."""
     grammar = query_grammar()
     draw = np.random.default_rng(0)
@@ -183,51 +192,55 @@ def random_mind(sizes: Sizes, trie: Trie, words: Any) -> Mind:
         norm(f"{name}.norm", sizes.head)
         linear(f"{name}.out", outer, sizes.head)
     tensors["prior_scale"] = np.array(1.0, np.float32)
-    return Mind(tensors, sizes, words, grammar, trie)
+    return Networks(tensors, sizes, words, grammar, trie)
 
 
-def scenes(mind: Mind, spelling: Spelling, words: list[str], count: int) -> list[Scene]:
+def roots(networks: Networks, term_tokenizer: TermTokenizer, words: list[str], count: int) -> list[RootState]:
     """Moments with 120 words of the vocabulary, each in one or two places."""
     made = []
     for number in range(count):
         draw = np.random.default_rng(number)
-        places = [draw.choice(["question", "title", "snippet", "answer"], size=draw.integers(1, 3)) for _ in range(120)]
-        terms = [
-            Term(str(word), 1.0, frozenset(map(str, place)))  # type: ignore[arg-type]
-            for word, place in zip(draw.choice(words, 120, replace=False), places, strict=True)
+        positions = [
+            draw.choice(["question", "title", "snippet", "answer"], size=draw.integers(1, 3)) for _ in range(120)
         ]
-        sight = Sight(
+        terms = [
+            Term(str(word), 1.0, frozenset(map(str, position)))  # type: ignore[arg-type]
+            for word, position in zip(draw.choice(words, 120, replace=False), positions, strict=True)
+        ]
+        encoded = EncodedObservation(
             draw.normal(size=WHOLE).astype(np.float32), draw.normal(size=(120, WIDTH)).astype(np.float32),
             2 * draw.normal(size=(120, len(SLOTS))).astype(np.float32), 0.0,
         )  # fmt: skip
-        made.append(mind.scene(sight, terms, local_tries(terms, spelling), (), 20, False))
+        made.append(root_state(networks, encoded, terms, local_tries(terms, term_tokenizer), (), 20, False))
     return made
 
 
-def planning(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
+def planning(networks: Networks, some: list[RootState], seconds: float) -> dict[str, float]:
     """Searches of 100 simulations with g, f, tries and masks, from h's output on; the best of several."""
     settings = SearchSettings(noise_share=0.0)
-    best, crossed, depth = np.inf, 0.0, 0.0
+    best, uses_index, depth = np.inf, 0.0, 0.0
     small = replace(settings, simulations=2)  # compiled
-    search(LearnedWorld(some, mind.vocabulary, mind.grammar, mind.net, 2, settings.children), small)
+    search(LearnedModel(some, networks.vocabulary, networks.grammar, networks.net, 2, settings.children), small)
     began = perf_counter()
     while best == np.inf or perf_counter() - began < seconds:
         started = process_time()
-        world = LearnedWorld(some, mind.vocabulary, mind.grammar, mind.net, settings.simulations, settings.children)
-        forest = search(world, settings)
+        model = LearnedModel(
+            some, networks.vocabulary, networks.grammar, networks.net, settings.simulations, settings.children
+        )
+        result = search(model, settings)
         best = min(best, process_time() - started)
-        crossed = float(world.states[:, : settings.simulations + 1, CROSSED].mean())
-        depth = float(np.mean([np.mean(list(forest.depths(tree))) for tree in range(len(some))]))
+        uses_index = float(model.states[:, : settings.simulations + 1, USES_INDEX].mean())
+        depth = float(np.mean([np.mean(list(result.depths(tree))) for tree in range(len(some))]))
     simulations = len(some) * settings.simulations
     return {
         "milliseconds": 1000 * best, "simulations_per_second": simulations / best, "mean_depth": depth,
-        "in_the_index_trie": crossed,
+        "in_the_index_trie": uses_index,
     }  # fmt: skip
 
 
-def alone(mind: Mind, some: list[Scene], seconds: float) -> dict[str, float]:
+def alone(networks: Networks, some: list[RootState], seconds: float) -> dict[str, float]:
     """The same sessions, each by itself: means, since some think longer of the index than others."""
-    each = [planning(mind, [scene], seconds / len(some)) for scene in some]
+    each = [planning(networks, [root], seconds / len(some)) for root in some]
     found = {name: float(np.mean([one[name] for one in each])) for name in each[0]}
     return {**found, "simulations_per_second": 1000 * SearchSettings().simulations / found["milliseconds"]}
 
@@ -250,24 +263,24 @@ def mctx_beside(python: str | None, seconds: float) -> dict[str, Any] | None:
 
 
 def run(index: Path | None, base: str, peer_python: str | None, seconds: float, as_json: bool) -> None:
-    loaded = load_base(base)
-    spelling = Spelling(loaded.plain_tokenizer())
+    loaded = load_pretrained(base)
+    term_tokenizer = TermTokenizer(loaded.plain_tokenizer())
     if index is None:
-        words = spelling.whole_words()
-        trie = in_memory(words, spelling)
+        words = term_tokenizer.whole_words()
+        trie = build_vocabulary_trie(words, term_tokenizer)
     else:
         engine = open_engine(index)
-        trie = index_words(engine, spelling)
+        trie = vocabulary_trie(engine, term_tokenizer)
         draw = np.random.default_rng(0)
         numbers = draw.choice(engine.index.terms, 20_000, replace=False)  # type: ignore[attr-defined]
         words = [engine.index.term(int(number)) for number in numbers]  # type: ignore[attr-defined]
-    mind = random_mind(SMALL.sizes, trie, loaded.words)
-    many = scenes(mind, spelling, words, TOGETHER)
+    networks = random_networks(SMALL.networks, trie, loaded.word_embeddings)
+    many = roots(networks, term_tokenizer, words, TOGETHER)
     result: dict[str, Any] = {
         "machine": platform.processor() or platform.machine(), "index_nodes": len(trie),
-        "tree_alone": trees_alone(seconds), "tree_with_trie_masks": trees_with_masks(mind, many, seconds),
-        "one_session": alone(mind, many[:16], 4 * seconds),
-        f"lock_step_{TOGETHER}": planning(mind, many, seconds),
+        "tree_alone": trees_alone(seconds), "tree_with_trie_masks": trees_with_masks(networks, many, seconds),
+        "one_session": alone(networks, many[:16], 4 * seconds),
+        f"lock_step_{TOGETHER}": planning(networks, many, seconds),
     }  # fmt: skip
     one, together = result["one_session"], result[f"lock_step_{TOGETHER}"]
     result["lock_step_gain"] = together["simulations_per_second"] / one["simulations_per_second"]

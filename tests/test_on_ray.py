@@ -53,11 +53,11 @@ def test_rocchio_sessions_are_those_of_one_process(two_nodes: Any, tmp_path: Pat
 def test_rocchio_sessions_with_the_shipped_reader_are_those_of_one_process(
     two_nodes: Any, tmp_path: Path, encyclopedia: Path
 ) -> None:
-    from orienteer.rocchio import Plan, generate, variants_of
+    from orienteer.rocchio import PlannedStep, generate, variants_of
     from orienteer.rocchio.generation import Files
     from orienteer.session import Settings
 
-    plan, grammars, asked = Plan(n=6, m=3, settings=Settings(steps=3)), variants_of("G4"), some_questions(6)
+    plan, grammars, asked = PlannedStep(n=6, m=3, settings=Settings(steps=3)), variants_of("G4"), some_questions(6)
     generate(Files(encyclopedia), asked, grammars, tmp_path / "here.jsonl", plan)
     with second_node(two_nodes) as node:
         out = tmp_path / "there.jsonl"
@@ -94,12 +94,12 @@ def test_an_evaluation_with_the_shipped_reader_is_that_of_one_process(
     from orienteer.rocchio.generation import Files
     from orienteer.session import Settings
 
-    world, asked = Files(encyclopedia), some_questions(6)
+    context, asked = Files(encyclopedia), some_questions(6)
     options: dict[str, Any] = {"settings": Settings(steps=3), "figures": False}
-    evaluate(*world.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "here", **options)
+    evaluate(*context.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "here", **options)
     with second_node(two_nodes) as node:
-        options |= {"chunk": 1, "crew": Crew(world, workers=2, ray="auto"), "progress": node}
-        evaluate(*world.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "there", **options)
+        options |= {"chunk": 1, "crew": Crew(context, workers=2, ray="auto"), "progress": node}
+        evaluate(*context.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "there", **options)
         assert node.killed
     assert "metrics.json" in tree(tmp_path / "here")
     assert tree(tmp_path / "there") == tree(tmp_path / "here")
@@ -144,26 +144,27 @@ class MakeSmallActor:
         from small_world import QUESTIONS
         from tiny_muzero import CONFIG, tiny_base
 
-        from orienteer.agents.muzero.actors import Actor, World
+        from orienteer.agents.muzero.self_play import Actor, SelfPlayContext
 
         answered = [question for question in QUESTIONS if question.answers]
-        return Actor(World.of(open_index(self.index, threads=1), LexicalReader(), answered, tiny_base(), CONFIG))
+        return Actor(
+            SelfPlayContext.of(open_index(self.index, threads=1), LexicalReader(), answered, tiny_base(), CONFIG)
+        )
 
 
 def test_muzero_s_actors_play_the_episodes_of_one_process(two_nodes: Any, tmp_path: Path) -> None:
     from small_world import PASSAGES
-    from tiny_mind import random_tensors
     from tiny_muzero import CONFIG, tiny_base
+    from tiny_networks import random_tensors
 
     from orienteer.agents.muzero.grammar import query_grammar
-    from orienteer.agents.muzero.model_files import OWN
+    from orienteer.agents.muzero.model_files import OWN, publish
     from orienteer.agents.muzero.trajectory import pack
-    from orienteer.agents.muzero.weight_sync import publish
     from orienteer.query import GRAMMARS
 
     build_index(PASSAGES, tmp_path / "index")
     base, rules = tiny_base(), len(query_grammar(GRAMMARS[CONFIG.grammar], CONFIG.shape, CONFIG.fields))
-    weights = random_tensors(CONFIG.sizes, rules, 0, *base.sizes, base.words.shape[1])
+    weights = random_tensors(CONFIG.networks, rules, 0, *base.encoding_sizes, base.word_embeddings.shape[1])
     publish(tmp_path, {OWN + name: value for name, value in weights.items()}, 0)
     make, tasks = MakeSmallActor(tmp_path / "index"), [SmallTask(3 * n, 3, 7, str(tmp_path)) for n in range(6)]
     wanted = [pack(episodes) for episodes in in_order(run_chunks(make, tasks))]

@@ -14,10 +14,10 @@ from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.agents.muzero.actors import World
-    from orienteer.agents.muzero.config import Training
-    from orienteer.agents.muzero.train import Judge, Progress
-    from orienteer.agents.muzero.trajectory import Episode
+    from orienteer.agents.muzero.config import TrainingConfig
+    from orienteer.agents.muzero.self_play import SelfPlayContext
+    from orienteer.agents.muzero.train import ChunkReport, Judge
+    from orienteer.agents.muzero.trajectory import Trajectory
 
 LOOK = 100.0
 _SHOWN = 100  # sessions between two lines of progress
@@ -82,47 +82,51 @@ def train_muzero(
     try:
         import torch
 
-        from orienteer.agents.muzero.train import BEST, Parts, Run, train
+        from orienteer.agents.muzero.train import BEST, Run, RunComponents, train
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
-    from orienteer.agents.muzero.actors import Actor, MakeActor
     from orienteer.agents.muzero.config import preset as preset_of
-    from orienteer.agents.muzero.model_files import LARGEST, SHIPPED
+    from orienteer.agents.muzero.model_files import LARGEST, SHIPPED, load_pretrained
     from orienteer.agents.muzero.networks_torch import MuZeroModel
-    from orienteer.agents.muzero.pretrained import load_base
+    from orienteer.agents.muzero.self_play import Actor, ActorFactory
 
     torch.manual_seed(seed)
-    if look is None and preset == "small" and load_base(base).looks:
+    if look is None and preset == "small" and load_pretrained(base).has_value_model:
         look = LOOK
     config = preset_of(preset).with_options(
-        look=look, simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates, steps=session_steps,
+        lookahead_scale=look, simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates,
+        steps=session_steps,
         learning_rate=learning_rate,
     )  # fmt: skip
     workers, learning, playing = _shares(config.training, workers, ray, threads)
     torch.set_num_threads(learning)
-    make = MakeActor(
+    make = ActorFactory(
         str(index), str(reader) if reader else None, str(cache) if cache else None, tuple(map(str, questions)), base,
         config, playing, train_h, _ids(sessions or []) if session_questions is None else frozenset(),
     )  # fmt: skip
-    world = make.world()
-    if not world.base.cloned and config.sizes.prior:
-        config = config.with_options(prior=False)  # a head that was never trained has no opinion
-        make, world = replace(make, config=config), replace(world, config=config)
+    context = make.context()
+    if not context.base.cloned and config.networks.policy_prior:
+        config = config.with_options(policy_prior=False)  # a head that was never trained has no opinion
+        make, context = replace(make, config=config), replace(context, config=config)
     if clone_updates is None:
-        clone_updates = 0 if world.base.cloned else 2000
+        clone_updates = 0 if context.base.cloned else 2000
     wanted = sessions if sessions and clone_updates else []
-    shown = _demonstrations(world, out_dir, wanted, session_questions or questions, session_limit, train_h)
-    out.print(f"{len(world.questions):,} questions; {len(shown):,} demonstrations; {len(world.index):,} index nodes")
-    model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
+    shown = _demonstrations(context, out_dir, wanted, session_questions or questions, session_limit, train_h)
+    out.print(
+        f"{len(context.questions):,} questions; {len(shown):,} demonstrations; {len(context.index):,} index nodes"
+    )
+    model = MuZeroModel(
+        config.networks, len(context.grammar), *context.base.encoding_sizes, context.base.word_embeddings
+    )
     h = None
     if train_h:
-        from orienteer.agents.muzero.representation_torch import Seeing
+        from orienteer.agents.muzero.networks_torch import TrainableEncoder
 
-        h = Seeing(world.base, world.grammar.grammar)
-    parts = Parts(
-        model, world.grammar, world.index, world.base.words,
-        (lambda: Actor(world, train_h)) if workers == 1 and ray is None else make,
-        h, _judge(world, dev, dev_limit, learning, train_h), lambda *each: _keep(world, *each),
+        h = TrainableEncoder(context.base, context.grammar.grammar)
+    parts = RunComponents(
+        model, context.grammar, context.index, context.base.word_embeddings,
+        (lambda: Actor(context, train_h)) if workers == 1 and ray is None else make,
+        h, _judge(context, dev, dev_limit, learning, train_h), lambda *each: _keep(context, *each),
     )  # fmt: skip
     run = Run(
         out_dir, chunks, clone_updates if shown else 0, minutes=minutes, workers=workers, ray=ray, seed=seed,
@@ -149,7 +153,7 @@ def _ids(sessions: list[Path]) -> frozenset[str]:
     return frozenset(session.id for file in sessions for session in read_sessions(file)[1])
 
 
-def _shares(training: Training, workers: int | None, ray: str | None, threads: int) -> tuple[int, int, int]:
+def _shares(training: TrainingConfig, workers: int | None, ray: str | None, threads: int) -> tuple[int, int, int]:
     """How many actors, and the threads of the learner and of each actor; no more than there are cores here."""
     cores = len(os.sched_getaffinity(0))
     if workers is None:
@@ -161,8 +165,8 @@ def _shares(training: Training, workers: int | None, ray: str | None, threads: i
 
 
 def _demonstrations(
-    world: World, folder: Path, files: list[Path], questions: list[Path], limit: int, rows: bool
-) -> list[Episode]:
+    context: SelfPlayContext, folder: Path, files: list[Path], questions: list[Path], limit: int, rows: bool
+) -> list[Trajectory]:
     from orienteer.agents.muzero.demonstrations import demonstrations
     from orienteer.agents.pointer.imitation_targets import by_id
     from orienteer.data import read_questions
@@ -170,11 +174,11 @@ def _demonstrations(
     if not files:
         return []
     asked = by_id(question for path in questions for question in read_questions(path))
-    found: list[Episode] = []
+    found: list[Trajectory] = []
     for file in files:
         some = demonstrations(
-            folder / "demonstrations", file, asked, world.engine, world.reader, world.senses, world.grammar,
-            world.index, limit, rows,
+            folder / "demonstrations", file, asked, context.engine, context.reader, context.pipeline, context.grammar,
+            context.index, limit, rows,
         )  # fmt: skip
         for episode in some:
             found.append(replace(episode, number=-1 - len(found)))
@@ -183,7 +187,7 @@ def _demonstrations(
     return found
 
 
-def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bool) -> Judge | None:
+def _judge(context: SelfPlayContext, dev: Path | None, limit: int, threads: int, train_h: bool) -> Judge | None:
     from orienteer.agents.judging import Judge as Judging
     from orienteer.agents.muzero.agent import MuZeroAgent
     from orienteer.agents.muzero.model_files import MuZeroFiles
@@ -195,22 +199,22 @@ def _judge(world: World, dev: Path | None, limit: int, threads: int, train_h: bo
     asked = [question for question in read_questions(dev) if question.answers][:limit]
     if not asked:
         raise OrienteerError(f"{dev}: no questions with answers in it")
-    environment = Environment(world.engine, world.reader, Settings(snippet=world.config.snippet))
-    base, eyes = world.base, None if train_h else world.eyes
+    environment = Environment(context.engine, context.reader, Settings(snippet=context.config.snippet))
+    base, encoder = context.base, None if train_h else context.encoder
 
     def agent(weights: Mapping[str, Any]) -> MuZeroAgent:
-        files = MuZeroFiles(base.bert, {**base.tensors, **weights}, base.tokenizer, world.config, "unsaved", {})
-        return MuZeroAgent(files, world.engine, threads=threads, eyes=eyes, index=world.index)
+        files = MuZeroFiles(base.bert, {**base.tensors, **weights}, base.tokenizer, context.config, "unsaved", {})
+        return MuZeroAgent(files, context.engine, threads=threads, encoder=encoder, index=context.index)
 
     return Judging(environment, asked, agent)
 
 
-def _keep(world: World, folder: Path, weights: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
+def _keep(context: SelfPlayContext, folder: Path, weights: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
     from orienteer.agents.muzero.model_files import save_folder
 
     save_folder(
-        folder, world.base.bert, {**world.base.tensors, **weights}, world.base.tokenizer, world.config,
-        cloned=world.base.cloned, base=world.base.name, **notes,
+        folder, context.base.bert, {**context.base.tensors, **weights}, context.base.tokenizer, context.config,
+        cloned=context.base.cloned, base=context.base.name, **notes,
     )  # fmt: skip
 
 
@@ -223,7 +227,7 @@ def _ship(best: Path, folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: ChunkReport) -> None:
     names = (
         "reward", "policy", "value", "reward_loss", "entropy", "empty", "stops", "seconds playing", "seconds learning",
     )  # fmt: skip

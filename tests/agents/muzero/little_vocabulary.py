@@ -10,9 +10,20 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from orienteer.agents.muzero.grammar import CROSSED, FIELD, NODE, OPERATOR, OPERATORS, Ints, QueryGrammar
-from orienteer.agents.muzero.legal_actions import Rooms, advance, legal, most_actions
-from orienteer.agents.muzero.tries import Spelling
+from orienteer.agents.muzero.grammar import (
+    FIELD,
+    NODE,
+    OPERATOR,
+    OPERATORS,
+    USES_INDEX,
+    Int32s,
+    QueryGrammar,
+    TrieTables,
+    advance,
+    legal_actions,
+    max_legal_actions,
+)
+from orienteer.agents.muzero.tries import TermTokenizer
 from orienteer.session import Term
 from orienteer.session.observation import Source
 
@@ -30,7 +41,7 @@ def little_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-SPELLING = Spelling(little_tokenizer())
+SPELLING = TermTokenizer(little_tokenizer())
 
 
 def term(text: str, *sources: Source) -> Term:
@@ -45,31 +56,33 @@ TERMS = [
 Written = tuple[str, str, int]  # operator with its weight, field, word's number
 
 
-def choices(state: Ints, session: int, grammar: QueryGrammar, rooms: Rooms) -> list[tuple[int, int]]:
-    size = most_actions(grammar, rooms)
+def choices(state: Int32s, session: int, grammar: QueryGrammar, trie_tables: TrieTables) -> list[tuple[int, int]]:
+    size = max_legal_actions(grammar, trie_tables)
     actions, nodes = np.empty(size, np.int32), np.empty(size, np.int32)
-    count = legal(state, session, grammar.tables, rooms, actions, nodes)
+    count = legal_actions(state, session, grammar.tables, trie_tables, actions, nodes)
     return list(zip(actions[:count].tolist(), nodes[:count].tolist(), strict=True))
 
 
-def moved(state: Ints, session: int, action: int, node: int, grammar: QueryGrammar, rooms: Rooms) -> tuple[Ints, int]:
+def moved(
+    state: Int32s, session: int, action: int, node: int, grammar: QueryGrammar, trie_tables: TrieTables
+) -> tuple[Int32s, int]:
     after = np.empty_like(state)
-    word = advance(state, session, action, node, grammar.tables, rooms, after)
+    word = advance(state, session, action, node, grammar.tables, trie_tables, after)
     return after, int(word)
 
 
-def written(grammar: QueryGrammar, rooms: Rooms, session: int = 0) -> Iterator[Written]:
+def written(grammar: QueryGrammar, trie_tables: TrieTables, session: int = 0) -> Iterator[Written]:
     """Every refinement that the grammar can write from [Q] before it searches, by trying all."""
     waiting = [grammar.start(3)]
     while waiting:
         state = waiting.pop()
-        for action, node in choices(state, session, grammar, rooms):
-            after, word = moved(state, session, action, node, grammar, rooms)
+        for action, node in choices(state, session, grammar, trie_tables):
+            after, word = moved(state, session, action, node, grammar, trie_tables)
             if word >= 0:
-                assert after[CROSSED]
+                assert after[USES_INDEX]
                 assert after[OPERATOR] == after[FIELD] == after[NODE] == -1
                 operator = OPERATORS[state[OPERATOR]]
                 field = "title" if state[FIELD] == 1 else "contents"
-                yield f"{operator.op}{operator.weight:g}", field, int(rooms.local.word[word])
+                yield f"{operator.op}{operator.weight:g}", field, int(trie_tables.local.word[word])
             else:
                 waiting.append(after)

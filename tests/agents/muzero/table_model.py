@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from orienteer.agents.muzero.mcts.model import Expansion, Ints
+from orienteer.agents.muzero.mcts.search import Expansion, Int32s
 
 
-class RandomWorld:
+class RandomModel:
     """What a node is follows from the actions that led to it, by a generator seeded with them."""
 
     def __init__(self, trees: int, children: int, seed: int, sharpness: float = 1.0, end: float = 0.05) -> None:
@@ -19,7 +19,7 @@ class RandomWorld:
         self._paths = {(tree, 0): (tree,) for tree in range(self._trees)}
         return self._expanded([self._paths[tree, 0] for tree in range(self._trees)], root=True)
 
-    def step(self, trees: Ints, parents: Ints, edges: Ints, actions: Ints, nodes: Ints) -> Expansion:
+    def step(self, trees: Int32s, parents: Int32s, edges: Int32s, actions: Int32s, nodes: Int32s) -> Expansion:
         paths = []
         for tree, parent, action, node in zip(trees, parents, actions, nodes, strict=True):
             paths.append((*self._paths[int(tree), int(parent)], int(action)))
@@ -62,7 +62,7 @@ class Bandit:
             np.zeros(1), np.zeros(1), np.arange(arms, dtype=np.int32)[None], priors, np.array([arms], np.int32)
         )
 
-    def step(self, trees: Ints, parents: Ints, edges: Ints, actions: Ints, nodes: Ints) -> Expansion:
+    def step(self, trees: Int32s, parents: Int32s, edges: Int32s, actions: Int32s, nodes: Int32s) -> Expansion:
         size = len(actions)
         return Expansion(
             self.rewards[actions], np.zeros(size), np.zeros((size, 1), np.int32), np.zeros((size, 1), np.float32),
@@ -86,7 +86,7 @@ class Ladder:
         self._paths = {0: ()}
         return self._expanded([()])
 
-    def step(self, trees: Ints, parents: Ints, edges: Ints, actions: Ints, nodes: Ints) -> Expansion:
+    def step(self, trees: Int32s, parents: Int32s, edges: Int32s, actions: Int32s, nodes: Int32s) -> Expansion:
         paths = []
         for parent, action, node in zip(parents, actions, nodes, strict=True):
             paths.append((*self._paths[int(parent)], int(action)))

@@ -17,14 +17,18 @@ from tiny_pointer import observations, pointer_tokenizer
 
 from orienteer.agents import make_agent
 from orienteer.agents.check import check_agent
-from orienteer.agents.muzero.action_history import Memory
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.config import PAPER, SMALL, Config, preset
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.model_files import for_shipping, load_folder, save_folder
-from orienteer.agents.muzero.observation_tokens import IDF_STEP, Looker, layered_kinds, layered_table
-from orienteer.agents.muzero.pretrained import load_base
-from orienteer.agents.muzero.tries import Spelling
+from orienteer.agents.muzero.model_files import for_shipping, load_folder, load_pretrained, save_folder
+from orienteer.agents.muzero.representation import (
+    IDF_STEP,
+    ActionHistory,
+    ObservationTokenizer,
+    layered_kinds,
+    layered_table,
+)
+from orienteer.agents.muzero.tries import TermTokenizer
 from orienteer.agents.pointer.rendering import SNIPPET, Renderer
 from orienteer.agents.spec import CheckpointMissingError
 from orienteer.engine import EmbeddedEngine, Engine
@@ -56,7 +60,8 @@ def test_any_observation_has_an_action_whatever_stands_beside_it(
 
 
 @pytest.mark.parametrize("config", [
-    replace(CONFIG, shape="paper", fields="any", sizes=replace(CONFIG.sizes, prior=False, words=False, gates="relu")),
+    replace(CONFIG, shape="paper", fields="any",
+    networks=replace(CONFIG.networks, policy_prior=False, word_context=False, gates="relu")),
     replace(CONFIG, search=replace(CONFIG.search, gumbel=6)),
     replace(CONFIG, search=replace(CONFIG.search, simulations=0)),
     replace(CONFIG, grammar="G2", title_pieces=2, snippet=70),
@@ -148,7 +153,7 @@ def test_the_paper_s_table_is_a_preset() -> None:
         "simulations": PAPER.search.simulations, "actors": PAPER.training.actors,
         "h batch": PAPER.training.initial_batch,
         "training cores": PAPER.training.learner_cores, "inference cores": PAPER.training.actor_cores,
-        "fg batch": PAPER.training.recurrent_batch, "lstm": PAPER.sizes.lstm, "head": PAPER.sizes.head,
+        "fg batch": PAPER.training.recurrent_batch, "lstm": PAPER.networks.lstm, "head": PAPER.networks.head,
         "batch": PAPER.training.batch, "optimiser": PAPER.training.optimiser, "rate": PAPER.training.learning_rate,
         "decay": PAPER.training.weight_decay, "discount": PAPER.search.discount, "unroll": PAPER.training.unroll,
         "children": PAPER.search.children, "title": PAPER.title_pieces, "content": PAPER.snippet,
@@ -165,7 +170,7 @@ def test_the_paper_s_table_is_a_preset() -> None:
 
 def test_settings_are_changed_wherever_they_stand() -> None:
     changed = SMALL.with_options(simulations=16, lstm=64, steps=None, grammar="G1")
-    assert (changed.search.simulations, changed.sizes.lstm, changed.grammar) == (16, 64, "G1")
+    assert (changed.search.simulations, changed.networks.lstm, changed.grammar) == (16, 64, "G1")
     assert changed.training == SMALL.training
     assert Config.from_dict(json.loads(json.dumps(changed.as_dict()))) == changed
     with pytest.raises(OrienteerError, match="unknown setting"):
@@ -175,17 +180,19 @@ def test_settings_are_changed_wherever_they_stand() -> None:
 def test_a_look_has_the_clone_s_row_with_idf_and_ps_beside_it(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     [seen] = environment.observe(environment.open(QUESTIONS[:1]))
-    looker = Looker(pointer_tokenizer(), embedded, 320)
-    look = looker(seen)
-    numbers = {term.text: number for number, term in enumerate(look.terms)}
+    looker = ObservationTokenizer(pointer_tokenizer(), embedded, 320)
+    tokenized = looker(seen)
+    numbers = {term.text: number for number, term in enumerate(tokenized.terms)}
     theirs = Renderer(pointer_tokenizer(), looker.lexicon, 320).render(seen, numbers)
-    assert (look.rendered.ids == theirs.ids).all()
-    assert (look.rendered.types == theirs.types).all()
-    assert (look.rendered.occurrences == theirs.occurrences).all()
-    for number, _, place in look.rendered.occurrences:
-        assert look.idf[place] == round(look.terms[number].idf / IDF_STEP)
-    assert look.ps[0] == 0
-    assert {round(p.score * 15) for p in seen.passages} == set(look.ps[look.rendered.types == SNIPPET].tolist())
+    assert (tokenized.rendered.ids == theirs.ids).all()
+    assert (tokenized.rendered.types == theirs.types).all()
+    assert (tokenized.rendered.occurrences == theirs.occurrences).all()
+    for number, _, place in tokenized.rendered.occurrences:
+        assert tokenized.idf[place] == round(tokenized.terms[number].idf / IDF_STEP)
+    assert tokenized.ps[0] == 0
+    assert {round(p.score * 15) for p in seen.passages} == set(
+        tokenized.ps[tokenized.rendered.types == SNIPPET].tolist()
+    )
 
 
 def test_type_idf_and_ps_are_one_number_and_its_vector_their_sum() -> None:
@@ -198,26 +205,26 @@ def test_type_idf_and_ps_are_one_number_and_its_vector_their_sum() -> None:
 
 
 def test_the_past_is_told_by_the_refinements_in_force() -> None:
-    grammar, spelling = query_grammar(G4), Spelling(pointer_tokenizer())
-    memory = Memory(grammar, spelling)
+    grammar, term_tokenizer = query_grammar(G4), TermTokenizer(pointer_tokenizer())
+    action_history = ActionHistory(grammar, term_tokenizer)
     query = Query("q").refine(Refinement("+", "title", "tower"), Refinement("^", "contents", "lamp", 4.0))
-    past = memory(query.refinements, 20)
+    past = action_history(query.refinements, 20)
     rules = [grammar.label(action) for action in past if action < len(grammar)]
     assert rules == ["+ title index", "^4 contents index"]
-    assert spelling.spelt(action - len(grammar) for action in past if action >= len(grammar)) == "towerlamp"
-    assert memory(query.refinements, 2) == past[-2:]
+    assert term_tokenizer.spelt(action - len(grammar) for action in past if action >= len(grammar)) == "towerlamp"
+    assert action_history(query.refinements, 2) == past[-2:]
     paper = query_grammar(G4, "paper")
-    rules = [paper.label(a) for a in Memory(paper, spelling)(query.refinements, 20) if a < len(paper)]
+    rules = [paper.label(a) for a in ActionHistory(paper, term_tokenizer)(query.refinements, 20) if a < len(paper)]
     assert rules == ["+", "title", "^4", "contents"]
 
 
 def test_h_can_start_from_a_reader_and_says_what_it_wants(tmp_path: Path) -> None:
     from tiny import save_tiny
 
-    base = load_base(save_tiny(tmp_path / "reader"))
+    base = load_pretrained(save_tiny(tmp_path / "reader"))
     assert not base.cloned
-    assert base.sizes[1] == 256
-    assert load_base(save_muzero(tmp_path / "muzero")).cloned
-    assert tiny_base().words.shape[1] == 32
+    assert base.encoding_sizes[1] == 256
+    assert load_pretrained(save_muzero(tmp_path / "muzero")).cloned
+    assert tiny_base().word_embeddings.shape[1] == 32
     with pytest.raises(ModelMissingError, match="a pointer, a reader or a BERT"):
-        load_base(tmp_path / "nothing")
+        load_pretrained(tmp_path / "nothing")

@@ -20,28 +20,33 @@ from grammar_game import (  # noqa: E402
     WORDS,
     MakeGame,
     best_play,
+    encoding_of,
     grammar_of,
     play,
-    sight_of,
 )  # fmt: skip
 from little_vocabulary import SPELLING, choices, moved, term  # noqa: E402
-from tiny_mind import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
+from tiny_networks import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
 from orienteer.agents.muzero import checkpoint  # noqa: E402
-from orienteer.agents.muzero.actors import Task  # noqa: E402
-from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batcher, Start  # noqa: E402
-from orienteer.agents.muzero.collapse_detector import Limits  # noqa: E402
+from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, BatchMaker, UnrollStart  # noqa: E402
+from orienteer.agents.muzero.collapse_detector import CollapseLimits  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
-from orienteer.agents.muzero.grammar import WORD_ENDS  # noqa: E402
+from orienteer.agents.muzero.grammar import WORD_ENDS, join_tries  # noqa: E402
 from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
-from orienteer.agents.muzero.legal_actions import join  # noqa: E402
-from orienteer.agents.muzero.networks import expected, forward, hidden, rule_scores  # noqa: E402
+from orienteer.agents.muzero.model_files import publish, published  # noqa: E402
+from orienteer.agents.muzero.networks import (  # noqa: E402
+    Networks,
+    expected_value,
+    forward,
+    head_hidden,
+    rule_logits,
+)
 from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, two_hot  # noqa: E402
-from orienteer.agents.muzero.replay import Replay, path_of  # noqa: E402
-from orienteer.agents.muzero.root import Mind  # noqa: E402
-from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
+from orienteer.agents.muzero.replay import ReplayBuffer, rule_sequence  # noqa: E402
+from orienteer.agents.muzero.root import root_state  # noqa: E402
+from orienteer.agents.muzero.self_play import ActorTask  # noqa: E402
+from orienteer.agents.muzero.train import ChunkReport, Run, RunComponents, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
-from orienteer.agents.muzero.weight_sync import publish, published  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
 
 torch.set_num_threads(1)  # products of this size gain nothing from two, and wait for each other on a busy machine
@@ -49,38 +54,38 @@ torch.set_num_threads(1)  # products of this size gain nothing from two, and wai
 
 def new_model(config=CONFIG, seed: int = 0):  # type: ignore[no-untyped-def]
     torch.manual_seed(seed)
-    return MuZeroModel(config.sizes, len(grammar_of(config)), WHOLE, WIDTH, word_table())
+    return MuZeroModel(config.networks, len(grammar_of(config)), WHOLE, WIDTH, word_table())
 
 
 def parts_of(config=CONFIG, make_actor=None, **more):  # type: ignore[no-untyped-def]
-    return Parts(
+    return RunComponents(
         new_model(config), grammar_of(config), index_trie(), word_table(), make_actor or MakeGame(config), **more
     )
 
 
 @pytest.mark.parametrize("gates", ["sigmoid", "relu"])
 def test_what_plays_computes_what_learns(gates: str) -> None:
-    config = replace(CONFIG, sizes=replace(CONFIG.sizes, gates=gates))  # type: ignore[arg-type]
+    config = replace(CONFIG, networks=replace(CONFIG.networks, gates=gates))  # type: ignore[arg-type]
     model = new_model(config)
     for parameter in model.parameters():  # away from the quiet beginning
         torch.nn.init.normal_(parameter, std=0.3)
-    mind = Mind(model.tensors(), config.sizes, word_table(), grammar_of(config), index_trie())
+    networks = Networks(model.tensors(), config.networks, word_table(), grammar_of(config), index_trie())
     draw = np.random.default_rng(0)
     past = [2, 1, len(grammar_of(config)) + 50]
-    sight = sight_of(3, draw)
-    scene = mind.scene(sight, WORDS, local_tries(WORDS, SPELLING), past, 2, False)
+    encoded = encoding_of(3, draw)
+    root = root_state(networks, encoded, WORDS, local_tries(WORDS, SPELLING), past, 2, False)
     with torch.no_grad():
-        state = model.begin(torch.from_numpy(sight.whole)[None], torch.tensor([past]), torch.tensor([len(past)]))
-        np.testing.assert_allclose(scene.latent, state[0].numpy(), atol=1e-4)
-        embeds = draw.normal(size=(3, config.sizes.embed)).astype(np.float32)
-        before = draw.normal(size=(3, 2 * config.sizes.lstm)).astype(np.float32)
+        state = model.begin(torch.from_numpy(encoded.summary)[None], torch.tensor([past]), torch.tensor([len(past)]))
+        np.testing.assert_allclose(root.latent, state[0].numpy(), atol=1e-4)
+        embeds = draw.normal(size=(3, config.networks.embed)).astype(np.float32)
+        before = draw.normal(size=(3, 2 * config.networks.lstm)).astype(np.float32)
         after = np.empty_like(before)
-        forward(embeds, before, mind.net, after)
+        forward(embeds, before, networks.net, after)
         theirs = model.dynamics(torch.from_numpy(embeds), torch.from_numpy(before))
         np.testing.assert_allclose(after, theirs.numpy(), atol=1e-4)
-        values = expected(after, mind.net.value, mind.net.value_support)
-        np.testing.assert_allclose(values, decoded(model.value(theirs), config.sizes.value).numpy(), atol=1e-4)
-        rules = rule_scores(hidden(after, mind.net.policy), mind.net.policy)[:, : model.rules]
+        values = expected_value(after, networks.net.value, networks.net.value_support)
+        np.testing.assert_allclose(values, decoded(model.value(theirs), config.networks.value).numpy(), atol=1e-4)
+        rules = rule_logits(head_hidden(after, networks.net.policy), networks.net.policy)[:, : model.rules]
         np.testing.assert_allclose(rules, model.policy(theirs).numpy(), atol=1e-4)
 
 
@@ -98,7 +103,7 @@ def test_values_are_told_by_the_two_nearest_numbers() -> None:
 def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar: str, shape: str, prior: bool) -> None:
     """Turns whose targets are the networks' own policy: the loss is then that policy's entropy, place by place."""
     config = replace(
-        CONFIG, grammar=grammar, shape=shape, sizes=replace(CONFIG.sizes, prior=prior),  # type: ignore[arg-type]
+        CONFIG, grammar=grammar, shape=shape, networks=replace(CONFIG.networks, policy_prior=prior),  # type: ignore[arg-type]
         search=replace(CONFIG.search, simulations=0, children=200, noise_share=0.0),
         training=replace(CONFIG.training, policy_weight=1.0, unroll=9),
     )  # fmt: skip
@@ -107,37 +112,39 @@ def test_the_policy_that_learns_is_the_policy_that_plans(tmp_path: Path, grammar
         if "key" in name or "policy" in name:
             torch.nn.init.normal_(parameter, std=0.3)
     publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
-    for episode in play(config, Task(0, 0, 5, 0, str(tmp_path))):
-        path = path_of(episode, config.training, 0.9)
-        batch = Batcher(grammar_of(config), index_trie(), 9, config.sizes, 0.9)([Start(episode, path, TURNS - 1)])
+    for trajectory in play(config, ActorTask(0, 0, 5, 0, str(tmp_path))):
+        path = rule_sequence(trajectory, config.training, 0.9)
+        batch = BatchMaker(grammar_of(config), index_trie(), 9, config.networks, 0.9)(
+            [UnrollStart(trajectory, path, TURNS - 1)]
+        )
         found = losses(model, batch, config.training, index_trie())
-        turn = episode.turns[-1]
-        entropies = [-(shares * np.log(shares)).sum() for _, shares in map(turn.policy, range(len(turn.actions)))]
+        step = trajectory.steps[-1]
+        entropies = [-(shares * np.log(shares)).sum() for _, shares in map(step.policy, range(len(step.actions)))]
         weighed = sum(entropy * (1.0 if place == 0 else 1 / 9) for place, entropy in enumerate(entropies))
         assert found.parts["policy"] == pytest.approx(weighed, rel=1e-3, abs=1e-4)
 
 
 @pytest.mark.parametrize("paying", ["rules", "words"])
 def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path, paying: str) -> None:
-    config = replace(CONFIG, sizes=replace(CONFIG.sizes, paying=paying))  # type: ignore[arg-type]
+    config = replace(CONFIG, networks=replace(CONFIG.networks, reward_at=paying))  # type: ignore[arg-type]
     model = new_model()
     publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
-    [episode] = play(config, Task(0, 0, 1, 0, str(tmp_path)))
-    path = path_of(episode, config.training, 0.9)
-    batch = Batcher(grammar_of(), index_trie(), 8, config.sizes, 0.9)([Start(episode, path, 0)])
-    rules = len(episode.turns[0].actions)
-    whole = np.cumsum([len(turn.actions) for turn in episode.turns]).tolist()
+    [trajectory] = play(config, ActorTask(0, 0, 1, 0, str(tmp_path)))
+    path = rule_sequence(trajectory, config.training, 0.9)
+    batch = BatchMaker(grammar_of(), index_trie(), 8, config.networks, 0.9)([UnrollStart(trajectory, path, 0)])
+    rules = len(trajectory.steps[0].actions)
+    whole = np.cumsum([len(step.actions) for step in trajectory.steps]).tolist()
     paid = range(1, len(path.reward) + 1) if paying == "rules" else whole
     assert np.flatnonzero(batch.has_reward[:, 0]).tolist() == list(paid)
-    assert [batch.reward[place, 0] for place in whole] == [turn.reward for turn in episode.turns]
+    assert [batch.reward[place, 0] for place in whole] == [step.reward for step in trajectory.steps]
     assert batch.value[: len(path.target), 0] == pytest.approx(path.target)
     assert batch.has_value[:, 0].sum() == len(path.target)
     for place in range(9):
-        own = batch.candidates.place == place
+        own = batch.candidates.position == place
         if own.any():
             assert batch.candidates.share[own].sum() == pytest.approx(1.0)
     # Past the first query words come from the index: no rule that takes one from the observation is taken or offered.
-    later = batch.candidates.place >= rules
+    later = batch.candidates.position >= rules
     taken = [
         grammar_of().rules[i].source
         for k, i in zip(batch.kinds[rules:, 0], batch.ids[rules:, 0], strict=True)
@@ -157,25 +164,25 @@ def test_an_unrolling_takes_the_steps_of_a_plan_and_pays_where_words_are_whole(
     grammar, index = grammar_of(config), index_trie()
     publish(tmp_path, {f"muzero.{n}": v for n, v in new_model(config).tensors().items()}, 0)
     ended = 0
-    for episode in play(config, Task(0, 0, 12, 0, str(tmp_path))):
-        first = episode.turns[0]
-        batch = Batcher(grammar, index, 20, config.sizes, 0.9)(
-            [Start(episode, path_of(episode, config.training, 0.9), 0)]
+    for trajectory in play(config, ActorTask(0, 0, 12, 0, str(tmp_path))):
+        first = trajectory.steps[0]
+        batch = BatchMaker(grammar, index, 20, config.networks, 0.9)(
+            [UnrollStart(trajectory, rule_sequence(trajectory, config.training, 0.9), 0)]
         )
-        rooms, _ = join([first.tries], [False], index)
-        state, whole = grammar.start(first.left), []
+        trie_tables, _ = join_tries([first.tries], [False], index)
+        state, whole = grammar.start(first.steps_left), []
         for place in range(int((batch.kinds[:, 0] >= 0).sum())):
             kind, number = int(batch.kinds[place, 0]), int(batch.ids[place, 0])
             action = number if kind == RULE else len(grammar) + number
             if kind == LOCAL_PIECE:
                 action = len(grammar) + int(first.piece[number])
-            offered = dict(choices(state, 0, grammar, rooms))
+            offered = dict(choices(state, 0, grammar, trie_tables))
             assert action in offered
             ended += kind == RULE and grammar.rules[number].needs == WORD_ENDS
-            state, word = moved(state, 0, action, offered[action], grammar, rooms)
+            state, word = moved(state, 0, action, offered[action], grammar, trie_tables)
             whole += [place + 1] if word >= 0 else []
         assert np.flatnonzero(batch.has_reward[:, 0]).tolist() == whole
-        assert [batch.reward[place, 0] for place in whole] == [turn.reward for turn in episode.turns]
+        assert [batch.reward[place, 0] for place in whole] == [step.reward for step in trajectory.steps]
     assert ended > 3 or shape == "paper"  # where a rule says beforehand that a piece is the last
 
 
@@ -186,9 +193,11 @@ def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
     """In the paper's shape it is already chosen whether a piece is a word's last: not every first piece will do."""
     config = replace(CONFIG, shape=shape)  # type: ignore[arg-type]
     publish(tmp_path, {f"muzero.{n}": v for n, v in new_model(config).tensors().items()}, 0)
-    episodes = play(config, Task(0, 0, 8, 0, str(tmp_path)))
-    starts = [Start(episode, path_of(episode, config.training, 0.9), 0) for episode in episodes]
-    batch = Batcher(grammar_of(config), index_trie(), 12, config.sizes, 0.9)(starts)
+    trajectories = play(config, ActorTask(0, 0, 8, 0, str(tmp_path)))
+    starts = [
+        UnrollStart(trajectory, rule_sequence(trajectory, config.training, 0.9), 0) for trajectory in trajectories
+    ]
+    batch = BatchMaker(grammar_of(config), index_trie(), 12, config.networks, 0.9)(starts)
     assert bool(len(batch.beginnings)) is at_once
     assert at_once or (batch.candidates.kind == INDEX_PIECE).any()
     found = losses(new_model(config), batch, config.training, index_trie())
@@ -197,9 +206,9 @@ def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
 
 def test_of_a_demonstration_among_one_s_own_episodes_only_the_policy_is_learned(tmp_path: Path) -> None:
     publish(tmp_path, {f"muzero.{n}": v for n, v in new_model().tensors().items()}, 0)
-    own, shown = play(CONFIG, Task(0, 0, 2, 0, str(tmp_path)))
-    starts = [Start(e, path_of(e, CONFIG.training, 0.9), 0, worth=e is own) for e in (own, shown)]
-    batch = Batcher(grammar_of(), index_trie(), 5, CONFIG.sizes, 0.9)(starts)
+    own, shown = play(CONFIG, ActorTask(0, 0, 2, 0, str(tmp_path)))
+    starts = [UnrollStart(e, rule_sequence(e, CONFIG.training, 0.9), 0, learn_value=e is own) for e in (own, shown)]
+    batch = BatchMaker(grammar_of(), index_trie(), 5, CONFIG.networks, 0.9)(starts)
     assert (batch.has_policy.sum(0) > 0).all()
     assert (batch.has_value.sum(0) > 0).tolist() == (batch.has_reward.sum(0) > 0).tolist() == [True, False]
 
@@ -207,7 +216,7 @@ def test_of_a_demonstration_among_one_s_own_episodes_only_the_policy_is_learned(
 def test_the_game_is_learned(tmp_path: Path) -> None:
     rewards: list[float] = []
 
-    def note(progress: Progress) -> None:
+    def note(progress: ChunkReport) -> None:
         rewards.append(progress.values["reward"] / TURNS)
 
     train(CONFIG, Run(tmp_path, chunks=30, checkpoint_minutes=99), parts_of(), show=note)
@@ -239,7 +248,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 
-    def kill(progress: Progress) -> None:
+    def kill(progress: ChunkReport) -> None:
         if progress.chunk == 2:
             raise Killed
 
@@ -254,10 +263,10 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
 def test_an_episode_that_comes_twice_is_counted_once(tmp_path: Path) -> None:
     model = new_model()
     publish(tmp_path, {f"muzero.{n}": v for n, v in model.tensors().items()}, 0)
-    episodes = play(CONFIG, Task(0, 0, 4, 0, str(tmp_path)))
-    replay = Replay(CONFIG.training, 0.9)
-    assert replay.add(episodes) == 4
-    assert replay.add(episodes) == 0
+    trajectories = play(CONFIG, ActorTask(0, 0, 4, 0, str(tmp_path)))
+    replay = ReplayBuffer(CONFIG.training, 0.9)
+    assert replay.add(trajectories) == 4
+    assert replay.add(trajectories) == 0
     assert len(replay) == 4 * TURNS
 
 
@@ -305,7 +314,7 @@ def test_thirty_kills_of_actors_and_learner_cost_no_episode_and_none_counts_twic
         assert not victim.live(int(draw.integers(5)), float(draw.uniform(0, 1)))
     assert victim.live()
     assert len(list((tmp_path / "run").glob("killed-*"))) == kills
-    model, replay = new_model(), Replay(CONFIG.training, 0.9)
+    model, replay = new_model(), ReplayBuffer(CONFIG.training, 0.9)
     place = checkpoint.resume(
         tmp_path / "run", {"model": model}, make_optimiser(model, CONFIG.training), replay
     )  # fmt: skip
@@ -330,7 +339,7 @@ def test_a_learner_killed_at_random_moments_ends_with_the_unbroken_weights(tmp_p
 def test_a_policy_that_loses_its_doubts_stops_the_run_and_keeps_the_best(tmp_path: Path) -> None:
     kept: list[Path] = []
     parts = parts_of(judge=lambda weights: {"reward": 1.0}, keep=lambda folder, weights, notes: kept.append(folder))
-    options = Run(tmp_path, chunks=9, judge_chunks=1, limits=Limits(entropy=99.0, patience=3))
+    options = Run(tmp_path, chunks=9, judge_chunks=1, limits=CollapseLimits(entropy=99.0, patience=3))
     place = train(CONFIG, options, parts)
     assert "entropy" in place.stopped
     assert len(place.done) == 3
@@ -351,7 +360,7 @@ def test_without_a_judge_a_run_that_collapses_leaves_the_weights_that_played_bes
     parts = parts_of(
         make_actor=Fading(), keep=lambda folder, weights, notes: kept.update({folder.name: notes["update"]})
     )
-    limits = Limits(settled=2, reward=0.2, patience=2)
+    limits = CollapseLimits(settled=2, reward=0.2, patience=2)
     place = train(CONFIG, Run(tmp_path, chunks=20, judge_chunks=1, limits=limits), parts)
     assert "reward has fallen" in place.stopped
     assert kept == {"best": 3 * CONFIG.training.updates, "last": place.update}
@@ -381,7 +390,7 @@ def test_what_a_run_starts_from_is_judged_first_and_kept_where_nothing_is_better
 
 class Advised(MakeGame):
     def __call__(self):  # type: ignore[no-untyped-def]
-        return lambda task: [replace(episode, advised=True) for episode in play(self.config, task)]
+        return lambda task: [replace(trajectory, guided=True) for trajectory in play(self.config, task)]
 
 
 def test_of_episodes_with_advice_only_the_policy_is_learned(tmp_path: Path) -> None:
@@ -398,13 +407,13 @@ def test_of_episodes_with_advice_only_the_policy_is_learned(tmp_path: Path) -> N
 def test_values_and_rewards_are_about_nothing_before_anything_was_learned() -> None:
     model = new_model()
     with torch.no_grad():
-        state = torch.randn(50, 2 * CONFIG.sizes.lstm)
-        assert decoded(model.value(state), CONFIG.sizes.value).abs().max() < 0.1
-        assert decoded(model.reward(state[:, : CONFIG.sizes.lstm]), CONFIG.sizes.reward).abs().max() < 0.1
+        state = torch.randn(50, 2 * CONFIG.networks.lstm)
+        assert decoded(model.value(state), CONFIG.networks.value).abs().max() < 0.1
+        assert decoded(model.reward(state[:, : CONFIG.networks.lstm]), CONFIG.networks.reward).abs().max() < 0.1
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     train(CONFIG, Run(tmp_path, chunks=1), parts_of())
-    other = replace(CONFIG, sizes=replace(CONFIG.sizes, lstm=16))
+    other = replace(CONFIG, networks=replace(CONFIG.networks, lstm=16))
     with pytest.raises(TrainingError, match="another folder"):
         train(other, Run(tmp_path, chunks=2), parts_of(other))

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from little_vocabulary import SPELLING, TERMS, choices, moved, term, written
 
-from orienteer.agents.muzero.grammar import CROSSED, INDEX, LEFT, SOURCES, STACK, QueryGrammar, query_grammar
-from orienteer.agents.muzero.legal_actions import Rooms, join
+from orienteer.agents.muzero.grammar import (
+    INDEX,
+    SOURCES,
+    STACK,
+    STEPS_LEFT,
+    USES_INDEX,
+    QueryGrammar,
+    TrieTables,
+    join_tries,
+    query_grammar,
+)
 from orienteer.agents.muzero.tries import Trie, as_table, build_trie, local_tries
 from orienteer.query import G0, G2, G4, GRAMMARS, Grammar
 from orienteer.session import Term
@@ -22,9 +31,9 @@ def index_trie() -> Trie:
     return build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
 
 
-def rooms_of(terms: list[Term], promoted: list[bool] | None = None, may_stop: bool = False) -> Rooms:
-    rooms, _ = join([local_tries(terms, SPELLING, promoted)], [may_stop], index_trie())
-    return rooms
+def trie_tables_of(terms: list[Term], promoted: list[bool] | None = None, may_stop: bool = False) -> TrieTables:
+    trie_tables, _ = join_tries([local_tries(terms, SPELLING, promoted)], [may_stop], index_trie())
+    return trie_tables
 
 
 def expected(grammar: Grammar, terms: list[Term], fields: str) -> set[tuple[str, str, int]]:
@@ -44,7 +53,7 @@ def expected(grammar: Grammar, terms: list[Term], fields: str) -> set[tuple[str,
 @pytest.mark.parametrize("name", list(GRAMMARS))
 def test_every_refinement_of_a_grammar_can_be_written_and_no_other(name: str, fields: str, shape: str) -> None:
     grammar = query_grammar(GRAMMARS[name], shape, fields)  # type: ignore[arg-type]
-    assert set(written(grammar, rooms_of(TERMS))) == expected(GRAMMARS[name], TERMS, fields)
+    assert set(written(grammar, trie_tables_of(TERMS))) == expected(GRAMMARS[name], TERMS, fields)
 
 
 def test_a_refinement_with_a_word_of_one_piece_takes_two_rules_or_seven() -> None:
@@ -53,12 +62,12 @@ def test_a_refinement_with_a_word_of_one_piece_takes_two_rules_or_seven() -> Non
 
 
 def _shortest(grammar: QueryGrammar) -> list[int]:
-    rooms = rooms_of([term("lamp", "snippet")])
+    trie_tables = trie_tables_of([term("lamp", "snippet")])
     waiting: list[tuple[list[int], np.ndarray]] = [([], grammar.start(1))]  # type: ignore[type-arg]
     while True:
         path, state = waiting.pop(0)
-        for action, node in choices(state, 0, grammar, rooms):
-            after, word = moved(state, 0, action, node, grammar, rooms)
+        for action, node in choices(state, 0, grammar, trie_tables):
+            after, word = moved(state, 0, action, node, grammar, trie_tables)
             if word >= 0:
                 return [*path, action]
             waiting.append(([*path, action], after))
@@ -79,35 +88,35 @@ def test_a_walk_by_legal_actions_never_gets_stuck(
     grammar = query_grammar(GRAMMARS[name], shape, fields)  # type: ignore[arg-type]
     terms = [TERMS[number] for number in sorted(chosen)]
     advice = [promoted[number] for number in sorted(chosen)] if promoted else None
-    rooms = rooms_of(terms, advice, may_stop)
+    trie_tables = trie_tables_of(terms, advice, may_stop)
     draw = np.random.default_rng(seed)
     state = grammar.start(3)
-    while found := choices(state, 0, grammar, rooms):
+    while found := choices(state, 0, grammar, trie_tables):
         assert [action for action, _ in found] == sorted({action for action, _ in found})
         action, node = found[draw.integers(len(found))]
-        state, _ = moved(state, 0, action, node, grammar, rooms)
+        state, _ = moved(state, 0, action, node, grammar, trie_tables)
     # A walk ends by stop, after the last search, or at once where there is nothing to write with.
-    at_start = state[STACK] == 0 and not state[CROSSED]
-    assert state[STACK] == grammar.tables.stopped or state[LEFT] == 0 or (at_start and not may_stop)
+    at_start = state[STACK] == 0 and not state[USES_INDEX]
+    assert state[STACK] == grammar.tables.stopped or state[STEPS_LEFT] == 0 or (at_start and not may_stop)
 
 
 @pytest.mark.parametrize("shape", ["short", "paper"])
 def test_after_a_search_in_thought_words_come_from_the_index_alone(shape: str) -> None:
     grammar = query_grammar(G4, shape)  # type: ignore[arg-type]
-    rooms = rooms_of(TERMS)
+    trie_tables = trie_tables_of(TERMS)
     state = grammar.start(2)
-    state[CROSSED] = 1
+    state[USES_INDEX] = 1
     words, waiting = set(), [(state, ())]
     while waiting:
         state, spelt = waiting.pop()
-        for action, node in choices(state, 0, grammar, rooms):
+        for action, node in choices(state, 0, grammar, trie_tables):
             if action < len(grammar) and grammar.rules[action].source >= 0:
                 assert grammar.rules[action].source == INDEX
             so_far = (*spelt, action - len(grammar)) if action >= len(grammar) else spelt
-            after, word = moved(state, 0, action, node, grammar, rooms)
+            after, word = moved(state, 0, action, node, grammar, trie_tables)
             if word >= 0:
                 words.add(SPELLING.spelt(so_far))
-                assert after[LEFT] == 1
+                assert after[STEPS_LEFT] == 1
             else:
                 waiting.append((after, so_far))
     assert words == set(INDEX_WORDS)
@@ -115,28 +124,30 @@ def test_after_a_search_in_thought_words_come_from_the_index_alone(shape: str) -
 
 def test_advice_gives_minus_the_words_to_demote_and_all_else_those_to_promote() -> None:
     promoted = [number in (0, 1) for number in range(len(TERMS))]
-    rooms = rooms_of(TERMS, promoted)
-    for operator, _, number in written(query_grammar(G4), rooms):
+    trie_tables = trie_tables_of(TERMS, promoted)
+    for operator, _, number in written(query_grammar(G4), trie_tables):
         assert promoted[number] == (operator[0] != "-")
 
 
 def test_advice_that_promotes_nothing_promotes_everything() -> None:
-    rooms = rooms_of(TERMS, [False] * len(TERMS))
-    plain = {number for operator, _, number in written(query_grammar(G4), rooms) if operator == "or1"}
+    trie_tables = trie_tables_of(TERMS, [False] * len(TERMS))
+    plain = {number for operator, _, number in written(query_grammar(G4), trie_tables) if operator == "or1"}
     assert plain == set(range(len(TERMS)))
 
 
 def test_stop_is_there_only_where_the_agent_may_stop() -> None:
     grammar = query_grammar(G0)
     for may_stop in (False, True):
-        found = [action for action, _ in choices(grammar.start(1), 0, grammar, rooms_of(TERMS, may_stop=may_stop))]
+        found = [
+            action for action, _ in choices(grammar.start(1), 0, grammar, trie_tables_of(TERMS, may_stop=may_stop))
+        ]
         assert (grammar.stop in found) == may_stop
 
 
 def test_nothing_can_be_written_without_words_or_after_the_last_step() -> None:
     grammar = query_grammar(G4)
-    assert choices(grammar.start(5), 0, grammar, rooms_of([])) == []
-    assert choices(grammar.start(0), 0, grammar, rooms_of(TERMS)) == []
+    assert choices(grammar.start(5), 0, grammar, trie_tables_of([])) == []
+    assert choices(grammar.start(0), 0, grammar, trie_tables_of(TERMS)) == []
 
 
 @pytest.mark.parametrize("shape", ["short", "paper"])

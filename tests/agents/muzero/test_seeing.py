@@ -17,19 +17,17 @@ from lexical_reader import LexicalReader  # noqa: E402
 from small_world import QUESTIONS  # noqa: E402
 from taught_world import taught_world  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
-from test_episodes import mind_of, world_of  # noqa: E402
+from test_episodes import context_of, networks_of  # noqa: E402
 from tiny_muzero import CONFIG, save_muzero  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from orienteer.agents import make_agent  # noqa: E402
 from orienteer.agents.action_space import grammar_bits  # noqa: E402
 from orienteer.agents.muzero import model_files as folder  # noqa: E402
-from orienteer.agents.muzero.actors import Actor  # noqa: E402
-from orienteer.agents.muzero.networks_torch import MuZeroModel  # noqa: E402
-from orienteer.agents.muzero.representation import Eyes  # noqa: E402
-from orienteer.agents.muzero.representation_torch import Seeing  # noqa: E402
-from orienteer.agents.muzero.self_play import play_episodes  # noqa: E402
-from orienteer.agents.muzero.train import Parts, Progress, Run, train  # noqa: E402
+from orienteer.agents.muzero.networks_torch import MuZeroModel, TrainableEncoder  # noqa: E402
+from orienteer.agents.muzero.representation import Encoder  # noqa: E402
+from orienteer.agents.muzero.self_play import Actor, play_episodes  # noqa: E402
+from orienteer.agents.muzero.train import ChunkReport, Run, RunComponents, train  # noqa: E402
 from orienteer.cli import app  # noqa: E402
 from orienteer.engine import EmbeddedEngine, open_index  # noqa: E402
 from orienteer.query import G4  # noqa: E402
@@ -39,37 +37,45 @@ from orienteer.session import Environment, Settings, run_sessions  # noqa: E402
 
 @pytest.mark.parametrize("layers", [False, True])
 def test_what_is_trained_sees_what_plays_sees(embedded: EmbeddedEngine, layers: bool) -> None:
-    world = world_of(embedded, CONFIG)
-    asked = list(enumerate(world.questions))
-    episodes = play_episodes(world.environment(0), world.senses, mind_of(world), asked, seed=1, keep_rows=True)
-    turns = [turn for episode in episodes for turn in episode.turns]
-    h = Seeing(world.base, G4)
+    context = context_of(embedded, CONFIG)
+    asked = list(enumerate(context.questions))
+    trajectories = play_episodes(
+        context.environment(0), context.pipeline, networks_of(context), asked, seed=1, keep_rows=True
+    )
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    h = TrainableEncoder(context.base, G4)
     if layers:
         torch.nn.init.normal_(h.idf, std=0.3)
         torch.nn.init.normal_(h.ps, std=0.3)
-    tokenizer = world.base.plain_tokenizer()
-    eyes = Eyes(world.base.bert, {**world.base.tensors, **h.tensors()}, tokenizer, compute="float32", threads=1)
+    tokenizer = context.base.plain_tokenizer()
+    encoder = Encoder(
+        context.base.bert, {**context.base.tensors, **h.tensors()}, tokenizer, compute="float32", threads=1
+    )
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
-    seen = environment.observe(environment.open(world.questions))
-    looks = [world.senses.looker(each) for each in seen]
+    seen = environment.observe(environment.open(context.questions))
+    tokenized = [context.pipeline.tokenizer(each) for each in seen]
     with torch.no_grad():
-        whole, terms = h([episode.turns[0] for episode in episodes])
+        whole, terms = h([trajectory.steps[0] for trajectory in trajectories])
     first = 0
-    for place, sight in enumerate(eyes.see(looks, grammar_bits(G4))):
-        np.testing.assert_allclose(sight.whole, whole[place].numpy(), atol=2e-3)
-        np.testing.assert_allclose(sight.terms, terms[first : first + len(sight.terms)].numpy(), atol=2e-3)
-        first += len(sight.terms)
-    assert turns
+    for place, encoded in enumerate(encoder.see(tokenized, grammar_bits(G4))):
+        np.testing.assert_allclose(encoded.summary, whole[place].numpy(), atol=2e-3)
+        np.testing.assert_allclose(encoded.terms, terms[first : first + len(encoded.terms)].numpy(), atol=2e-3)
+        first += len(encoded.terms)
+    assert steps
 
 
 def test_h_is_trained_with_everything_else(embedded: EmbeddedEngine, tmp_path: Path) -> None:
-    world = world_of(embedded, CONFIG)
+    context = context_of(embedded, CONFIG)
     torch.manual_seed(0)
-    model = MuZeroModel(CONFIG.sizes, len(world.grammar), *world.base.sizes, world.base.words)
-    h = Seeing(world.base, G4)
+    model = MuZeroModel(
+        CONFIG.networks, len(context.grammar), *context.base.encoding_sizes, context.base.word_embeddings
+    )
+    h = TrainableEncoder(context.base, G4)
     before = {name: value.clone() for name, value in h.state_dict().items()}
-    said: list[Progress] = []
-    parts = Parts(model, world.grammar, world.index, world.base.words, lambda: Actor(world, True), h)
+    said: list[ChunkReport] = []
+    parts = RunComponents(
+        model, context.grammar, context.index, context.base.word_embeddings, lambda: Actor(context, True), h
+    )
     train(CONFIG, Run(tmp_path, chunks=2), parts, show=said.append)
     after = h.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
@@ -124,14 +130,16 @@ def test_an_agent_is_trained_from_the_command_line_and_plays(
 
 def test_imitation_raises_the_probability_of_what_was_shown(embedded: EmbeddedEngine, tmp_path: Path) -> None:
     config = replace(CONFIG, training=replace(CONFIG.training, batch=16, learning_rate=3e-3))
-    world = world_of(embedded, config)
-    episodes = play_episodes(
-        world.environment(0), world.senses, mind_of(world), list(enumerate(world.questions)), seed=1
+    context = context_of(embedded, config)
+    trajectories = play_episodes(
+        context.environment(0), context.pipeline, networks_of(context), list(enumerate(context.questions)), seed=1
     )  # fmt: skip
     torch.manual_seed(0)
-    model = MuZeroModel(config.sizes, len(world.grammar), *world.base.sizes, world.base.words)
-    said: list[Progress] = []
-    parts = Parts(model, world.grammar, world.index, world.base.words, lambda: Actor(world))
-    train(config, Run(tmp_path, chunks=0, clone_updates=150), parts, episodes, said.append)
+    model = MuZeroModel(
+        config.networks, len(context.grammar), *context.base.encoding_sizes, context.base.word_embeddings
+    )
+    said: list[ChunkReport] = []
+    parts = RunComponents(model, context.grammar, context.index, context.base.word_embeddings, lambda: Actor(context))
+    train(config, Run(tmp_path, chunks=0, clone_updates=150), parts, trajectories, said.append)
     losses = [progress.values["policy"] for progress in said]
     assert losses[-1] < losses[0]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_model import Bandit, Ladder, RandomWorld
+from reference_search import Node, reference_search
+from table_model import Bandit, Ladder, RandomModel
 
-from orienteer.agents.muzero.mcts import Forest, RootNoise, SearchSettings, policy_of, root_noise, sample, search
-from orienteer.agents.muzero.mcts.reference import Node, reference_search
+from orienteer.agents.muzero.mcts import RootNoise, SearchResult, SearchSettings, policy_of, root_noise, sample, search
 from orienteer.errors import OrienteerError
 
 PLAIN = SearchSettings(noise_share=0.0)
@@ -22,24 +22,24 @@ def tree_of(node: Node) -> tuple[object, ...]:
     return node.number, node.visits, node.total, node.reward, edges
 
 
-def grown(forest: Forest, tree: int, node: int = 0) -> tuple[object, ...]:
-    trees = forest.trees
+def grown(result: SearchResult, tree: int, node: int = 0) -> tuple[object, ...]:
+    trees = result.trees
     edges = []
-    for place in range(trees.degree[tree, node]):
-        child = int(trees.node[tree, node, place])
-        below = grown(forest, tree, child) if child >= 0 else None
+    for place in range(trees.num_children[tree, node]):
+        child = int(trees.child_node[tree, node, place])
+        below = grown(result, tree, child) if child >= 0 else None
         edges.append(
-            (int(trees.action[tree, node, place]), int(trees.edge[tree, node, place]),
-             float(trees.prior[tree, node, place]), below)
+            (int(trees.child_action[tree, node, place]), int(trees.child_edge[tree, node, place]),
+             float(trees.child_prior[tree, node, place]), below)
         )  # fmt: skip
     return (
-        node, int(trees.visits[tree, node]), float(trees.total[tree, node]), float(trees.reward[tree, node]),
+        node, int(trees.visits[tree, node]), float(trees.value_sum[tree, node]), float(trees.reward[tree, node]),
         tuple(edges),
     )  # fmt: skip
 
 
-def noises(trees: int, world: RandomWorld, settings: SearchSettings, seed: int) -> list[RootNoise]:
-    counts = world.roots().counts
+def noises(trees: int, model: RandomModel, settings: SearchSettings, seed: int) -> list[RootNoise]:
+    counts = model.roots().counts
     return [root_noise(int(counts[tree]), settings, np.random.default_rng([seed, tree])) for tree in range(trees)]
 
 
@@ -71,11 +71,11 @@ def test_the_fast_search_grows_the_reference_s_trees_exactly(
         least_range=least,
         noise_share=0.25 if noisy else 0.0,  # type: ignore
     )
-    world = RandomWorld(3, children, seed, sharpness)
-    drawn = noises(3, world, settings, seed)
-    forest = search(world, settings, drawn)
+    model = RandomModel(3, children, seed, sharpness)
+    drawn = noises(3, model, settings, seed)
+    result = search(model, settings, drawn)
     for tree in range(3):
-        assert grown(forest, tree) == tree_of(reference_search(world, settings, drawn[tree], tree))
+        assert grown(result, tree) == tree_of(reference_search(model, settings, drawn[tree], tree))
 
 
 def test_a_small_tree_is_the_one_worked_out_by_hand() -> None:
@@ -91,30 +91,30 @@ def test_a_small_tree_is_the_one_worked_out_by_hand() -> None:
 
     for simulations, visits in ((1, [1, 0]), (2, [1, 1]), (9, [1, 8]), (10, [1, 9]), (11, [2, 9])):
         settings = replace(PLAIN, simulations=simulations)
-        forest = search(Likelier([0.0, 1.0]), settings)
-        assert forest.visits(0).tolist() == visits
-        assert forest.value(0) == pytest.approx(visits[1] / simulations)
-        assert grown(forest, 0) == tree_of(reference_search(Likelier([0.0, 1.0]), settings))
+        result = search(Likelier([0.0, 1.0]), settings)
+        assert result.visits(0).tolist() == visits
+        assert result.value(0) == pytest.approx(visits[1] / simulations)
+        assert grown(result, 0) == tree_of(reference_search(Likelier([0.0, 1.0]), settings))
 
 
 def test_a_tree_does_not_depend_on_the_trees_beside_it() -> None:
     settings = replace(PLAIN, simulations=80, children=10)
-    together, alone = RandomWorld(8, 10, 5), RandomWorld(1, 10, 5)
+    together, alone = RandomModel(8, 10, 5), RandomModel(1, 10, 5)
     assert grown(search(together, settings), 0) == grown(search(alone, settings), 0)
 
 
 def test_every_simulation_is_one_visit() -> None:
-    forest = search(RandomWorld(4, 20, 1), replace(PLAIN, simulations=50, children=20))
+    result = search(RandomModel(4, 20, 1), replace(PLAIN, simulations=50, children=20))
     for tree in range(4):
-        assert forest.trees.visits[tree, 0] == forest.visits(tree).sum() == 50
+        assert result.trees.visits[tree, 0] == result.visits(tree).sum() == 50
 
 
 @pytest.mark.parametrize("gumbel", [0, 8])
 def test_the_best_arm_of_a_bandit_is_found(gumbel: int) -> None:
     settings = replace(PLAIN, simulations=200, gumbel=gumbel, pb_c_init=2.0)
-    forest = search(Bandit([0.1, 0.3, 0.2, 0.9, 0.5, 0.0, 0.4, 0.35]), settings)
-    assert forest.actions(0)[forest.chosen(0)] == 3
-    assert gumbel or forest.visits(0)[3] > 0.5 * 200
+    result = search(Bandit([0.1, 0.3, 0.2, 0.9, 0.5, 0.0, 0.4, 0.35]), settings)
+    assert result.actions(0)[result.best_child(0)] == 3
+    assert gumbel or result.visits(0)[3] > 0.5 * 200
 
 
 def test_differences_below_the_least_range_do_not_outweigh_the_priors() -> None:
@@ -123,32 +123,34 @@ def test_differences_below_the_least_range_do_not_outweigh_the_priors() -> None:
             return super().roots()._replace(priors=np.array([[0.6, 0.4]], np.float32))
 
     for least, expected in ((0.0, 1), (1.0, 0)):
-        forest = search(Likely([0.001, 0.002]), replace(PLAIN, simulations=60, least_range=least))
-        assert forest.actions(0)[forest.chosen(0)] == expected
+        result = search(Likely([0.001, 0.002]), replace(PLAIN, simulations=60, least_range=least))
+        assert result.actions(0)[result.best_child(0)] == expected
 
 
 def test_gumbel_finds_the_best_of_sixteen_arms_with_sixteen_simulations() -> None:
     rewards = list(np.random.default_rng(2).permutation(np.linspace(0, 1, 16)))
     settings = replace(PLAIN, simulations=16, gumbel=16, gumbel_scale=1.0)
-    forest = search(Bandit(rewards), settings)
-    assert rewards[forest.actions(0)[forest.chosen(0)]] == 1.0
+    result = search(Bandit(rewards), settings)
+    assert rewards[result.actions(0)[result.best_child(0)]] == 1.0
 
 
 def test_a_prize_six_choices_away_is_preferred_to_a_lure_at_hand() -> None:
-    forest = search(Ladder(), replace(PLAIN, simulations=8000, unvisited="parent", pb_c_init=2.5))
-    assert forest.actions(0)[forest.chosen(0)] == Ladder.way[0]
+    result = search(Ladder(), replace(PLAIN, simulations=8000, unvisited="parent", pb_c_init=2.5))
+    assert result.actions(0)[result.best_child(0)] == Ladder.way[0]
     found = [0]
     for _ in Ladder.way:  # the whole way is the most visited one
-        visits = forest.trees.edge_visits[0, found[-1], :2]
-        found.append(int(forest.trees.node[0, found[-1], int(np.argmax(visits))]))
-    actions = [int(forest.trees.action[0, forest.trees.parent[0, n], forest.trees.place[0, n]]) for n in found[1:]]
+        visits = result.trees.child_visits[0, found[-1], :2]
+        found.append(int(result.trees.child_node[0, found[-1], int(np.argmax(visits))]))
+    actions = [
+        int(result.trees.child_action[0, result.trees.parent[0, n], result.trees.child_index[0, n]]) for n in found[1:]
+    ]
     assert tuple(actions) == Ladder.way
 
 
 def test_the_value_of_a_solved_game_is_its_discounted_prize() -> None:
     settings = replace(PLAIN, simulations=4000, discount=0.9, pb_c_init=0.5)
-    forest = search(Ladder(lure=0.0), settings)
-    best = forest.trees.q[0, 0, forest.chosen(0)]
+    result = search(Ladder(lure=0.0), settings)
+    best = result.trees.child_q[0, 0, result.best_child(0)]
     assert best == pytest.approx(0.9**5, abs=0.1)
 
 

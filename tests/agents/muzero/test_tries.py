@@ -40,9 +40,9 @@ def test_a_node_tells_what_its_children_are(words: list[tuple[int, ...]]) -> Non
     trie = build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
     for node in range(len(trie)):
         children = trie.children(node)
-        assert bool(trie.told[node] & ENDS) == (trie.word[node] >= 0)
-        assert bool(trie.told[node] & CHILD_ENDS) == any(trie.word[child] >= 0 for child in children)
-        assert bool(trie.told[node] & CHILD_GOES_ON) == any(trie.degree[child] for child in children)
+        assert bool(trie.flags[node] & ENDS) == (trie.word[node] >= 0)
+        assert bool(trie.flags[node] & CHILD_ENDS) == any(trie.word[child] >= 0 for child in children)
+        assert bool(trie.flags[node] & CHILD_GOES_ON) == any(trie.num_children[child] for child in children)
         assert [trie.child(node, int(trie.piece[child])) for child in children] == list(children)
         assert trie.child(node, 99) == -1
 
@@ -87,7 +87,7 @@ def test_a_mapped_trie_is_the_one_that_was_written(tmp_path: Path) -> None:
     waiting = [(0, ())]
     while waiting:
         node, before = waiting.pop()
-        if trie.told[node] & ENDS:
+        if trie.flags[node] & ENDS:
             spelt.add(SPELLING.spelt(before))
         waiting += [(child, (*before, int(trie.piece[child]))) for child in trie.children(node)]
     assert spelt == {"river", "rivers", "storm", "lighthouse"}

@@ -1,4 +1,4 @@
-"""The agent `muzero`: plans each refinement in its learned model, without torch."""
+"""The agent `muzero`: plans each refinement in its learned model, without torch; and its search trees for display."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orienteer.agents.muzero.display import turn_tree
-from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.index_trie import index_words
-from orienteer.agents.muzero.lookahead_prior import promises_little
+import numpy as np
+
+from orienteer.agents.muzero.grammar import QueryGrammar, query_grammar
 from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.model_files import SHIPPED, MuZeroFiles, load_folder
-from orienteer.agents.muzero.planning import Grown, Plan, plan_turns
-from orienteer.agents.muzero.representation import Eyes
-from orienteer.agents.muzero.root import Mind
-from orienteer.agents.muzero.self_play import Senses
-from orienteer.agents.muzero.tries import Trie, local_tries
+from orienteer.agents.muzero.networks import Networks
+from orienteer.agents.muzero.planning import PlannedStep, SearchTrace, plan_steps
+from orienteer.agents.muzero.representation import Encoder, ObservationPipeline, below_undo_threshold
+from orienteer.agents.muzero.root import root_state
+from orienteer.agents.muzero.tries import TermTokenizer, Trie, local_tries, vocabulary_trie
 from orienteer.agents.pointer.agent import plain_tokenizer
 from orienteer.agents.pointer.decoding import has_room
 from orienteer.engine.protocol import Engine
@@ -26,7 +25,7 @@ from orienteer.errors import ModelCorruptError
 from orienteer.query import GRAMMARS
 from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
-from orienteer.session.agent import tree_explanation
+from orienteer.session.agent import TreeNode, tree_explanation
 
 
 class MuZeroAgent:
@@ -40,7 +39,7 @@ class MuZeroAgent:
         *,
         compute: Compute = "int8",
         threads: int = 0,
-        eyes: Eyes | None = None,
+        encoder: Encoder | None = None,
         index: Trie | None = None,
     ) -> None:
         """`eyes` and `index` where a caller has them already."""
@@ -48,11 +47,11 @@ class MuZeroAgent:
         tokenizer = plain_tokenizer(files.tokenizer)
         self.search = replace(search or config.search, noise_share=0.0)
         self.grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
-        eyes = eyes or Eyes(files.bert, files.tensors, tokenizer, compute=compute, threads=threads)
-        self._senses = Senses.of(tokenizer, engine, eyes, self.grammar, config)
-        trie = index if index is not None else index_words(engine, self._senses.spelling)
+        encoder = encoder or Encoder(files.bert, files.tensors, tokenizer, compute=compute, threads=threads)
+        self._pipeline = ObservationPipeline.of(tokenizer, engine, encoder, self.grammar, config)
+        trie = index if index is not None else vocabulary_trie(engine, self._pipeline.term_tokenizer)
         try:
-            self._mind = Mind(files.own, config.sizes, eyes.words, self.grammar, trie)
+            self._networks = Networks(files.own, config.networks, encoder.word_embeddings, self.grammar, trie)
         except (KeyError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a MuZero: {error!r}; train it again") from None
         self._threads = threads or len(os.sched_getaffinity(0))
@@ -70,35 +69,93 @@ class MuZeroAgent:
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
         """Each action with its value, and the trees that were searched for its rules."""
-        grown: list[list[Grown]] = [[] for _ in observations]
+        grown: list[list[SearchTrace]] = [[] for _ in observations]
         decided = self._decide(observations, grown)
         return [(action, self._notes(plan, searches)) for (action, plan), searches in zip(decided, grown, strict=True)]
 
     def _decide(
-        self, observations: Sequence[Observation], grown: list[list[Grown]] | None
-    ) -> list[tuple[Action, Plan]]:
-        seen = self._senses.see(observations)
-        scenes = [
-            self._mind.scene(
-                sight, look.terms, local_tries(look.terms, self._senses.spelling),
-                self._senses.memory(observation.refinements, self._mind.sizes.past),
+        self, observations: Sequence[Observation], grown: list[list[SearchTrace]] | None
+    ) -> list[tuple[Action, PlannedStep]]:
+        seen = self._pipeline.see(observations)
+        roots = [
+            root_state(
+                self._networks, encoded, tokenized.terms,
+                local_tries(tokenized.terms, self._pipeline.term_tokenizer),
+                self._pipeline.action_history(observation.refinements, self._networks.config.history),
                 max(1, observation.steps_left), observation.may_stop,
             )
-            for (look, sight), observation in zip(seen, observations, strict=True)
+            for (tokenized, encoded), observation in zip(seen, observations, strict=True)
         ]  # fmt: skip
-        decided: list[tuple[Action, Plan]] = []
-        plans = plan_turns(self._mind, scenes, self.search, grown=grown, threads=self._threads)
-        for plan, (look, sight), observation in zip(plans, seen, observations, strict=True):
-            action: Action = plan.action(look.terms)
-            if promises_little(sight, self._senses.config) and observation.refinements:
+        decided: list[tuple[Action, PlannedStep]] = []
+        plans = plan_steps(self._networks, roots, self.search, grown=grown, threads=self._threads)
+        for plan, (tokenized, encoded), observation in zip(plans, seen, observations, strict=True):
+            action: Action = plan.action(tokenized.terms)
+            if below_undo_threshold(encoded, self._pipeline.config) and observation.refinements:
                 action = UNDO
-            room = has_room(observation, self._senses.looker.lexicon)
+            room = has_room(observation, self._pipeline.tokenizer.lexicon)
             decided.append((action if room else STOP, plan))
         return decided
 
-    def _notes(self, plan: Plan, searches: Sequence[Grown]) -> dict[str, Any]:
+    def _notes(self, plan: PlannedStep, searches: Sequence[SearchTrace]) -> dict[str, Any]:
         told = {
             "simulations": self.search.simulations,
             "value": round(plan.values[0], 4) if plan.values else 0.0,
         }
-        return {**told, **tree_explanation(turn_tree(searches, self.grammar, self._senses.spelling))}
+        return {**told, **tree_explanation(search_tree(searches, self.grammar, self._pipeline.term_tokenizer))}
+
+
+CHILDREN, DEPTH = 5, 6  # of a node; of a search
+
+
+def search_tree(
+    searches: Sequence[SearchTrace],
+    grammar: QueryGrammar,
+    term_tokenizer: TermTokenizer,
+    children: int = CHILDREN,
+    depth: int = DEPTH,
+) -> TreeNode:
+    """The searches of one turn as one tree; a label is a rule in a few letters, or a wordpiece.
+
+    A node's value is Q, the reward of the way there included; a root's, the mean of all that was met below it.
+    """
+    first = searches[0]
+    below = _Display(grammar, term_tokenizer, children).children(searches, 0, depth)
+    return TreeNode("Q", int(first.result.trees.visits[first.tree, 0]), first.result.value(first.tree), None, below)
+
+
+class _Display:
+    """What all nodes of a display share."""
+
+    def __init__(self, grammar: QueryGrammar, term_tokenizer: TermTokenizer, most: int) -> None:
+        self._grammar, self._spelling, self._most = grammar, term_tokenizer, most
+
+    def children(self, searches: Sequence[SearchTrace], node: int, depth: int) -> tuple[TreeNode, ...]:
+        """The children of a node of the first search; the later searches hang below what was taken."""
+        search = searches[0]
+        trees, tree = search.result.trees, search.tree
+        count = int(trees.num_children[tree, node])
+        if depth == 0 or count == 0:
+            return ()
+        visits, priors = trees.child_visits[tree, node, :count], trees.child_prior[tree, node, :count]
+        shown = np.lexsort((np.arange(count), -priors, -visits))[: self._most].tolist()
+        taken = search.position if node == 0 else -1
+        if taken >= 0 and taken not in shown:
+            shown = [*shown[:-1], taken]
+        return tuple(self._child(searches, node, position, position == taken, depth) for position in shown)
+
+    def _child(self, searches: Sequence[SearchTrace], node: int, position: int, taken: bool, depth: int) -> TreeNode:
+        search = searches[0]
+        trees, tree = search.result.trees, search.tree
+        action, child = int(trees.child_action[tree, node, position]), int(trees.child_node[tree, node, position])
+        below: tuple[TreeNode, ...] = ()
+        if taken and len(searches) > 1:
+            below = self.children(searches[1:], 0, DEPTH)
+        elif child >= 0:
+            below = self.children(searches[:1], child, depth - 1)
+        value = float(trees.child_q[tree, node, position]) if child >= 0 else None
+        visits, prior = int(trees.child_visits[tree, node, position]), float(trees.child_prior[tree, node, position])
+        return TreeNode(self._label(action), visits, value, prior, below, taken)
+
+    def _label(self, action: int) -> str:
+        rules = len(self._grammar)
+        return self._grammar.label(action) if action < rules else self._spelling.token(action - rules)

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
-from orienteer.agents.muzero.replay import Replay
+from orienteer.agents.muzero.model_files import write
+from orienteer.agents.muzero.replay import ReplayBuffer
 from orienteer.agents.muzero.trajectory import pack, unpack
-from orienteer.agents.muzero.weight_sync import write
 from orienteer.errors import TrainingError
 
 CHECKPOINT = "checkpoint.safetensors"
 
 
 def save(
-    folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: Replay,
-    place: Mapping[str, Any],
+    folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: ReplayBuffer,
+    position: Mapping[str, Any],
 ) -> None:  # fmt: skip
     arrays: dict[str, NDArray[Any]] = {}
     for part, module in modules.items():
@@ -34,13 +34,13 @@ def save(
         for name, value in state.items():
             if value is not None:
                 arrays[f"optimiser/{number}/{name}"] = torch.as_tensor(value).numpy(force=True)
-    arrays |= {f"replay/{name}": value for name, value in pack(list(replay.episodes)).items()}
+    arrays |= {f"replay/{name}": value for name, value in pack(list(replay.trajectories)).items()}
     arrays |= {"priorities": replay.priorities, "counted": replay.counted}
-    write(folder / CHECKPOINT, arrays, {"place": json.dumps(dict(place))})
+    write(folder / CHECKPOINT, arrays, {"place": json.dumps(dict(position))})
 
 
 def resume(
-    folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: Replay
+    folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: ReplayBuffer
 ) -> dict[str, Any]:
     """The place that was saved, everything as it was then; empty where nothing was saved."""
     path = folder / CHECKPOINT
@@ -48,7 +48,7 @@ def resume(
         return {}
     try:
         with safe_open(path, "np") as file:
-            place: dict[str, Any] = json.loads(file.metadata()["place"])
+            position: dict[str, Any] = json.loads(file.metadata()["place"])
         arrays = load_file(path)
         for part, module in modules.items():
             module.load_state_dict(
@@ -62,7 +62,7 @@ def resume(
         optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
         packed = {n.removeprefix("replay/"): v for n, v in arrays.items() if n.startswith("replay/")}
         replay.restore(unpack(packed), arrays["priorities"], arrays["counted"])
-        return place
+        return position
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(
             f"{path}: not a checkpoint of this run ({error}); delete it to start afresh, or give another folder"

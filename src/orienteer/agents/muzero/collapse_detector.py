@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CollapseLimits:
     """When a run has collapsed.
 
     entropy    of the policy, a mean over all choices, in nats: below it
@@ -24,10 +24,10 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Watch:
+class CollapseDetector:
     """Running means over chunks, and how long they have been bad."""
 
-    limits: Limits
+    limits: CollapseLimits
     entropy: float | None = None
     reward: float | None = None
     best: float | None = None
@@ -53,7 +53,7 @@ class Watch:
         return {name: value for name, value in asdict(self).items() if name != "limits"}
 
     @classmethod
-    def from_dict(cls, limits: Limits, row: Mapping[str, Any]) -> Watch:
+    def from_dict(cls, limits: CollapseLimits, row: Mapping[str, Any]) -> CollapseDetector:
         return cls(limits, **row)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
@@ -12,7 +13,23 @@ from orienteer.errors import OrienteerError
 
 Gates = Literal["sigmoid", "relu"]
 Targets = Literal["monte-carlo", "n-step"]
-Paying = Literal["rules", "words"]
+RewardAt = Literal["rules", "words"]
+
+
+# Fields whose names in config.json of a model folder differ, by their path.
+_STORED = {
+    "networks": "sizes",
+    "networks.history": "sizes.past",
+    "networks.word_context": "sizes.words",
+    "networks.policy_prior": "sizes.prior",
+    "networks.lookahead_scale": "sizes.look",
+    "networks.reward_at": "sizes.paying",
+    "training.imitation_rate": "training.clone_rate",
+    "training.episode_length": "training.turns",
+    "training.replay_size": "training.replay",
+    "training.guided_share": "training.advice",
+    "training.guided_updates": "training.advice_steps",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +46,7 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class NetworkConfig:
     """The networks g and f, and what goes into them.
 
     lstm       units of g, one layer
@@ -48,14 +65,14 @@ class Sizes:
     head: int = 32
     embed: int = 64
     gru: int = 32
-    past: int = 20
+    history: int = 20
     value: Support = Support(-0.5, 1.0, 31)
     reward: Support = Support(-0.5, 1.0, 31)
     gates: Gates = "sigmoid"
-    words: bool = True
-    prior: bool = True
-    look: float = 0.0
-    paying: Paying = "words"
+    word_context: bool = True
+    policy_prior: bool = True
+    lookahead_scale: float = 0.0
+    reward_at: RewardAt = "words"
 
     def __post_init__(self) -> None:
         for name in ("lstm", "head", "embed", "gru"):
@@ -64,7 +81,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingConfig:
     """How episodes are played and learned from.
 
     episodes         played together, one chunk of an actor's work
@@ -89,7 +106,7 @@ class Training:
 
     batch: int = 64
     optimiser: Literal["adam", "sgd"] = "adam"
-    clone_rate: float = 1e-3
+    imitation_rate: float = 1e-3
     learning_rate: float = 3e-4
     weight_decay: float = 1e-5
     clip: float = 5.0
@@ -103,14 +120,14 @@ class Training:
     episodes: int = 16
     updates: int = 40
     steps: int = 20
-    turns: int = 6
+    episode_length: int = 6
     empty_penalty: float = 0.0
-    replay: int = 4000
+    replay_size: int = 4000
     priority: float = 0.6
     importance: float = 1.0
     reanalyse: float = 0.25
-    advice: float = 0.5
-    advice_steps: int = 2_000
+    guided_share: float = 0.5
+    guided_updates: int = 2_000
     temperature: float = 1.0
     allow_stop: bool = False
     actors: int = 1
@@ -130,35 +147,37 @@ class Config:
     snippet: int = 30
     title_pieces: int = 16
     max_pieces: int = 320
-    sizes: Sizes = Sizes()
+    networks: NetworkConfig = NetworkConfig()
     # A refinement takes two rules or more: 0.95 a rule is about the paper's 0.9 a query.
     # What was not tried yet counts as its parent: the toy games are learned surely so, and with the worst not.
     search: SearchSettings = SearchSettings(discount=0.95, least_range=0.02, unvisited="parent")  # noqa: RUF009 - frozen
-    training: Training = Training()
+    training: TrainingConfig = TrainingConfig()
     decoding: Decoding = Decoding()  # noqa: RUF009 - frozen; what success and reading are worth, where it looks
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """The form that config.json of a model folder holds, under the names of `_STORED`."""
+        return _renamed(asdict(self), _STORED)
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Config:
-        """From what `as_dict` gave; a name that this version does not know is an error."""
-        sizes = {"paying": "rules", **row["sizes"]}  # folders from before there was a choice
+        """Inverse of `as_dict`; a name that this version does not know is an error."""
+        row = _renamed(row, {stored: name for name, stored in _STORED.items()})
+        networks = {"reward_at": "rules", **row["networks"]}  # folders written before there was a choice
         for name in ("value", "reward"):
-            sizes[name] = Support(**sizes[name])
+            networks[name] = Support(**networks[name])
         parts = {
-            "sizes": Sizes(**sizes),
+            "networks": NetworkConfig(**networks),
             "search": SearchSettings(**row["search"]),
-            "training": Training(**row["training"]),
+            "training": TrainingConfig(**row["training"]),
             "decoding": Decoding(**row.get("decoding", {})),
         }
         return cls(**{**row, **parts})
 
     def with_options(self, **options: Any) -> Config:
         """This configuration with some values changed, wherever they stand; None leaves one as it is."""
-        parts: dict[str, dict[str, Any]] = {"": {}, "sizes": {}, "search": {}, "training": {}}
+        parts: dict[str, dict[str, Any]] = {"": {}, "networks": {}, "search": {}, "training": {}}
         homes = {f.name: "" for f in fields(self)} | {
-            f.name: part for part in ("sizes", "search", "training") for f in fields(getattr(self, part))
+            f.name: part for part in ("networks", "search", "training") for f in fields(getattr(self, part))
         }
         for name, value in options.items():
             if name not in homes:
@@ -177,16 +196,17 @@ PAPER = Config(
     snippet=70,
     title_pieces=10,
     max_pieces=512,
-    sizes=Sizes(
-        lstm=512, head=32, embed=64, gru=32, past=20,
-        value=Support(-2.0, 2.0, 8), reward=Support(-1.0, 1.0, 8), gates="relu", words=False, prior=False,
-        paying="rules",
+    networks=NetworkConfig(
+        lstm=512, head=32, embed=64, gru=32, history=20,
+        value=Support(-2.0, 2.0, 8), reward=Support(-1.0, 1.0, 8), gates="relu", word_context=False, policy_prior=False,
+        reward_at="rules",
     ),
     search=SearchSettings(simulations=100, children=100, discount=0.9, noise_alpha=0.15, noise_share=0.2),
-    training=Training(
-        batch=16, optimiser="sgd", clone_rate=1e-4, learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5,
-        targets="monte-carlo", value_weight=1.0, steps=20, turns=20, empty_penalty=1.0, replay=1000, priority=0.0,
-        importance=0.0, reanalyse=0.0, advice=0.5, advice_steps=1_000_000, allow_stop=True, actors=500,
+    training=TrainingConfig(
+        batch=16, optimiser="sgd", imitation_rate=1e-4, learning_rate=1e-4, weight_decay=1e-5, clip=0.0, unroll=5,
+        targets="monte-carlo", value_weight=1.0, steps=20, episode_length=20, empty_penalty=1.0, replay_size=1000,
+        priority=0.0,
+        importance=0.0, reanalyse=0.0, guided_share=0.5, guided_updates=1_000_000, allow_stop=True, actors=500,
         learner_cores=1, actor_cores=7, initial_batch=4, recurrent_batch=32,
     ),
 )  # fmt: skip
@@ -200,3 +220,13 @@ def preset(name: str) -> Config:
     if name not in PRESETS:
         raise OrienteerError(f"no preset is called {name!r}; expected {' or '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def _renamed(row: dict[str, Any], names: Mapping[str, str], path: str = "") -> dict[str, Any]:
+    """A nested dict with every key replaced as `names` says, which maps path to path."""
+    return {
+        names.get(here := f"{path}{key}", here).rpartition(".")[2]: (
+            _renamed(value, names, f"{here}.") if isinstance(value, dict) else value
+        )
+        for key, value in row.items()
+    }  # fmt: skip

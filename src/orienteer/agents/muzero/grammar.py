@@ -1,15 +1,15 @@
-"""The query grammar of `sec:app-muzero`: its rules, and its stacks γ as small integers.
+"""The query grammar of `sec:app-muzero`: its rules, its states, and the legal actions of every state.
 
-Few stacks can ever arise, so all of them are written down once and a rule is a step from one number to another. The
-output buffer ω is three integers more: the operator, the field, and the place in a trie that the word has reached.
+Few stacks γ can ever arise, so all of them are enumerated once, and a rule is a step from one number to another. The
+output buffer ω is three integers more: the operator, the field, and the trie node that the word has reached.
 
-Two shapes of one language. `paper` takes every rule by itself:
+There are two shapes of one language. `paper` takes every rule by itself:
 
     Q ⇒ W Q | U Q | STOP     U ⇒ Op Field W     Op ⇒ + | - | ^i     Field ⇒ title | contents     W ⇒ W^x
     W^x ⇒ V^x | V^x R^x      R^x ⇒ V̄^x | V̄^x R^x      V^x, V̄^x ⇒ a wordpiece
 
 `short` joins what is chosen together, so that a refinement with a word of one piece takes two rules, not seven: plans
-reach further, and the discount, which is by rule, bites less.
+reach further, and the discount, which is applied per rule, weighs less.
 
     Q ⇒ op field W^x Q | STOP     W^x ⇒ piece R^x     R^x ⇒ piece R^x | END
 
@@ -21,19 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.agents.muzero.tries import CHILD_ENDS, CHILD_GOES_ON, ENDS, LOCAL, LocalTries, Trie
+from orienteer.engine.embedded.kernels.compile import kernel
 from orienteer.query import FIELDS, G4, Field, Grammar, Operator
-from orienteer.session.observation import Source
 
 Shape = Literal["short", "paper"]
 Fields = Literal["found", "any"]
 
 # x of W^x: q, τ, β, α, and the whole index, which a plan must use once it has searched in thought.
-LOCAL: tuple[Source, ...] = ("question", "title", "snippet", "answer")
 SOURCES: tuple[str, ...] = (*LOCAL, "index")
 INDEX = len(LOCAL)
 OPERATORS: tuple[Operator, ...] = G4.operators
@@ -48,10 +48,10 @@ ALWAYS, MAY_STOP, HAS_WORDS, WORD_ENDS, PIECE_ENDS, PIECE_GOES_ON = range(6)
 NO_PIECE, ANY_PIECE, LAST_PIECE, INNER_PIECE = range(4)
 
 # The columns of a grammar state, int32.
-STACK, OPERATOR, FIELD, NODE, CROSSED, LEFT = range(6)
-STATE = 6
+STACK, OPERATOR, FIELD, NODE, USES_INDEX, STEPS_LEFT = range(6)
+STATE_SIZE = 6
 
-Ints = NDArray[np.int32]
+Int32s = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +111,16 @@ class QueryGrammar:
 
     @cached_property
     def tables(self) -> Tables:
-        number = {stack: place for place, stack in enumerate(self.stacks)}
+        number = {stack: position for position, stack in enumerate(self.stacks)}
         after = np.full((len(self.stacks), len(self.rules)), -1, np.int16)
         after_piece = np.full(len(self.stacks), -1, np.int16)
         takes = np.zeros(len(self.stacks), np.int8)
-        for place, stack in enumerate(self.stacks):
+        for position, stack in enumerate(self.stacks):
             for column, rule in enumerate(self.rules):
                 if stack and stack[0] == rule.left:
-                    after[place, column] = number[rule.right + stack[1:]]
+                    after[position, column] = number[rule.right + stack[1:]]
             if kind := _takes(stack, self.shape):
-                takes[place], after_piece[place] = kind, number[_after_piece(stack)]
+                takes[position], after_piece[position] = kind, number[_after_piece(stack)]
         ends = np.full(len(self.stacks), -1, np.int16)
         for column, rule in enumerate(self.rules):
             if rule.needs == WORD_ENDS:
@@ -143,12 +143,12 @@ class QueryGrammar:
     @cached_property
     def as_index(self) -> NDArray[np.int32]:
         """[rules]: the rule that takes the word from the index where this one takes it from the observation."""
-        number = {(str(rule), rule.operator, rule.field): place for place, rule in enumerate(self.rules)}
+        number = {(str(rule), rule.operator, rule.field): position for position, rule in enumerate(self.rules)}
         return np.array(
             [number[str(_of_index(rule)), rule.operator, rule.field] for rule in self.rules], np.int32
         )  # fmt: skip
 
-    def start(self, steps_left: int) -> Ints:
+    def start(self, steps_left: int) -> Int32s:
         """γ = [Q], ω empty, nothing searched in thought."""
         return np.array([0, -1, -1, -1, 0, steps_left], np.int32)
 
@@ -251,7 +251,7 @@ def _fits(operator: Operator, field: Field, source: int, fields: Fields) -> bool
     return (field == "title") == (LOCAL[source] == "title")
 
 
-def _allowed(grammar: Grammar, fields: Fields) -> Ints:
+def _allowed(grammar: Grammar, fields: Fields) -> Int32s:
     bits = np.zeros((2, len(OPERATORS) + 1, len(FIELDS) + 1), np.int32)
     for number, operator in enumerate(OPERATORS):
         if operator not in grammar.operators:
@@ -259,8 +259,8 @@ def _allowed(grammar: Grammar, fields: Fields) -> Ints:
         polarity = DOWN if operator.op == "-" else UP
         for field in operator.fields:
             found = sum(1 << s for s in range(len(SOURCES)) if _fits(operator, field, s, fields))
-            place = FIELDS.index(field) + 1
-            for at in ((number + 1, place), (number + 1, 0), (0, place), (0, 0)):
+            position = FIELDS.index(field) + 1
+            for at in ((number + 1, position), (number + 1, 0), (0, position), (0, 0)):
                 bits[(polarity, *at)] |= found
     return bits
 
@@ -268,3 +268,149 @@ def _allowed(grammar: Grammar, fields: Fields) -> Ints:
 def _sign(operator: int) -> str:
     made = OPERATORS[operator]
     return {"or": "plain", "^": f"^{made.weight:g}"}.get(made.op, made.op)
+
+
+NO_WORD = -1
+
+
+class TrieTables(NamedTuple):
+    """The tries of many sessions: theirs end to end, and that of the whole index, which they share.
+
+    roots     [sessions, 2, sources]: nodes of `local`
+    may_stop  [sessions]
+    """
+
+    local: Trie
+    roots: NDArray[np.int32]
+    may_stop: NDArray[np.bool_]
+    index_trie: Trie
+
+
+def join_tries(tries: list[LocalTries], may_stop: list[bool], index: Trie) -> tuple[TrieTables, Int32s]:
+    """Tries of sessions end to end, and where each begins [sessions + 1]."""
+    starts = np.concatenate([[0], np.cumsum([len(each.trie) for each in tries])]).astype(np.int32)
+    firsts = [each.trie.first_child + start for each, start in zip(tries, starts, strict=False)]
+    roots = [np.where(each.roots >= 0, each.roots + start, -1) for each, start in zip(tries, starts, strict=False)]
+    if not tries:
+        firsts, roots = [np.zeros(0, np.int32)], [np.zeros((0, 2, len(LOCAL)), np.int32)]
+    parts: list[Any] = [
+        np.concatenate([each.trie[position] for each in tries]) if tries else index[position][:0]
+        for position in range(5)
+    ]
+    local = Trie(parts[0], np.concatenate(firsts).astype(np.int32), parts[2], parts[3], parts[4])
+    joined = np.stack(roots).astype(np.int32) if tries else roots[0]
+    return TrieTables(local, joined, np.array(may_stop, np.bool_), index), starts
+
+
+@kernel
+def legal_actions(
+    state: Int32s, session: int, tables: Tables, trie_tables: TrieTables, actions: Int32s, nodes: Int32s
+) -> int:
+    """Writes the legal actions in ascending order, and the trie node that each piece leads to; how many there are.
+
+    Nothing is legal in a state that has come to its end.
+    """
+    stack, node, uses_index = state[STACK], state[NODE], state[USES_INDEX]
+    if stack == tables.stopped or (stack == 0 and state[STEPS_LEFT] <= 0):
+        return 0
+    trie = trie_tables.index_trie if uses_index else trie_tables.local
+    flags = 0
+    if node >= 0:
+        flags = int(trie.flags[node])
+    found = 0
+    for rule in range(tables.needs.size):
+        if tables.after[stack, rule] < 0:
+            continue
+        need = tables.needs[rule]
+        good = True
+        if need == MAY_STOP:
+            good = trie_tables.may_stop[session]
+        elif need == HAS_WORDS:
+            good = _has_words(state, rule, session, tables, trie_tables)
+        elif need == WORD_ENDS:
+            good = flags & ENDS != 0
+        elif need == PIECE_ENDS:
+            good = flags & CHILD_ENDS != 0
+        elif need == PIECE_GOES_ON:
+            good = flags & CHILD_GOES_ON != 0
+        if good:
+            actions[found], nodes[found] = rule, -1
+            found += 1
+    takes = tables.takes[stack]
+    if takes != NO_PIECE:
+        rules = tables.needs.size
+        first = trie.first_child[node]
+        for child in range(first, first + trie.num_children[node]):
+            ends, goes_on = trie.flags[child] & ENDS != 0, trie.num_children[child] > 0
+            if takes == ANY_PIECE or (takes == LAST_PIECE and ends) or (takes == INNER_PIECE and goes_on):
+                actions[found], nodes[found] = rules + trie.piece[child], child
+                found += 1
+    return found
+
+
+@kernel
+def _has_words(state: Int32s, rule: int, session: int, tables: Tables, trie_tables: TrieTables) -> bool:
+    """Whether a word can still follow once the rule is taken."""
+    operator = tables.operator[rule] if tables.operator[rule] >= 0 else state[OPERATOR]
+    field = tables.field[rule] if tables.field[rule] >= 0 else state[FIELD]
+    wanted = 1 << tables.source[rule] if tables.source[rule] >= 0 else (1 << (INDEX + 1)) - 1
+    for polarity in range(2):
+        there = 1 << INDEX
+        if not state[USES_INDEX]:
+            there = 0
+            for source in range(INDEX):
+                if trie_tables.roots[session, polarity, source] >= 0:
+                    there |= 1 << source
+        if tables.allowed[polarity, operator + 1, field + 1] & wanted & there:
+            return True
+    return False
+
+
+@kernel
+def advance(
+    state: Int32s, session: int, action: int, node: int, tables: Tables, trie_tables: TrieTables, out: Int32s
+) -> int:
+    """Writes the state after a legal action; gives the word that it completes, as a trie node, -1 for none.
+
+    `node` is where a piece leads. A completed word is a search: from then on words come from the index.
+    """
+    out[:] = state
+    stack = state[STACK]
+    rules = tables.needs.size
+    trie = trie_tables.index_trie if state[USES_INDEX] else trie_tables.local
+    word = NO_WORD
+    if action < rules:
+        out[STACK] = tables.after[stack, action]
+        if tables.operator[action] >= 0:
+            out[OPERATOR] = tables.operator[action]
+        if tables.field[action] >= 0:
+            out[FIELD] = tables.field[action]
+        source = tables.source[action]
+        if source == INDEX:
+            out[NODE] = 0
+        elif source >= 0:
+            out[NODE] = trie_tables.roots[session, tables.polarity[out[OPERATOR]], source]
+        if tables.needs[action] == WORD_ENDS:
+            word = state[NODE]
+    else:
+        out[NODE] = node
+        after = tables.after_piece[stack]
+        # END, where nothing else is left, comes with the piece.
+        if tables.ends[after] >= 0 and trie.num_children[node] == 0:
+            after = tables.after[after, tables.ends[after]]
+        out[STACK] = after
+        if after == 0:
+            word = node
+    if word >= 0:
+        out[OPERATOR] = out[FIELD] = out[NODE] = -1
+        out[USES_INDEX] = 1
+        out[STEPS_LEFT] = state[STEPS_LEFT] - 1
+    return word
+
+
+def max_legal_actions(grammar: QueryGrammar, trie_tables: TrieTables) -> int:
+    """No state has more legal actions."""
+    widest = max(
+        (int(trie.num_children.max(initial=0)) for trie in (trie_tables.local, trie_tables.index_trie)), default=0
+    )
+    return len(grammar) + widest

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batch
-from orienteer.agents.muzero.config import Support, Training
+from orienteer.agents.muzero.config import Support, TrainingConfig
 from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, scaled_gradient, two_hot
-from orienteer.agents.muzero.trajectory import Turn
+from orienteer.agents.muzero.trajectory import TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
 
 # What h sees of turns: whole [n, size], terms [all terms of all turns, width].
-Seeing = Callable[[Sequence[Turn]], tuple[Tensor, Tensor]]
+EncodeSteps = Callable[[Sequence[TrajectoryStep]], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,42 +30,44 @@ class Losses:
     errors: NDArray[np.float64]
 
 
-def remembered(turns: Sequence[Turn]) -> tuple[Tensor, Tensor]:
+def stored_encodings(steps: Sequence[TrajectoryStep]) -> tuple[Tensor, Tensor]:
     """What a frozen h saw when the turns were played."""
-    whole = torch.from_numpy(np.stack([turn.whole for turn in turns]))
-    terms = torch.from_numpy(np.concatenate([turn.terms for turn in turns]).astype(np.float32))
+    whole = torch.from_numpy(np.stack([step.summary for step in steps]))
+    terms = torch.from_numpy(np.concatenate([step.terms for step in steps]).astype(np.float32))
     return whole, terms
 
 
-def losses(model: MuZeroModel, batch: Batch, training: Training, index: Trie, see: Seeing = remembered) -> Losses:
-    sizes = model.sizes
-    whole, terms = see(batch.turns)
+def losses(
+    model: MuZeroModel, batch: Batch, training: TrainingConfig, index: Trie, see: EncodeSteps = stored_encodings
+) -> Losses:
+    config = model.config
+    whole, terms = see(batch.steps)
     keys, embeds = _contexts(model, batch, terms)
     state = model.begin(whole, _tensor(batch.past).long(), _tensor(batch.lengths).long())
     queries, values, rewards = [], [], []
-    for place in range(len(batch.kinds) + 1):
-        if place:
-            acting = _embeds(model, batch, place - 1, embeds)
-            state = scaled_gradient(model.dynamics(acting, state), training.hidden_gradient if place > 1 else 1.0)
-            rewards.append(model.reward(state[:, : sizes.lstm]))
+    for position in range(len(batch.kinds) + 1):
+        if position:
+            acting = _embeds(model, batch, position - 1, embeds)
+            state = scaled_gradient(model.dynamics(acting, state), training.hidden_gradient if position > 1 else 1.0)
+            rewards.append(model.reward(state[:, : config.lstm]))
         queries.append(model.policy.query(state))
         values.append(model.value(state))
     weight = _tensor(batch.weight)
     # What is unrolled counts, all together, as much as the first place.
     shares = torch.full((len(queries), 1), 1 / max(1, training.unroll))
     shares[0] = 1.0
-    value_loss = _categorical(torch.stack(values), batch.value, batch.has_value, sizes.value, shares, weight)
+    value_loss = _categorical(torch.stack(values), batch.value, batch.has_value, config.value, shares, weight)
     reward_loss = torch.zeros(())
     if rewards:
         reward_loss = _categorical(
-            torch.stack(rewards), batch.reward[1:], batch.has_reward[1:], sizes.reward, shares[1:], weight
+            torch.stack(rewards), batch.reward[1:], batch.has_reward[1:], config.reward, shares[1:], weight
         )
     policy_loss, entropy = _policy(model, batch, torch.stack(queries), keys, index, shares, weight)
     total = (
         training.policy_weight * policy_loss + training.value_weight * value_loss + training.reward_weight * reward_loss
     )
     with torch.no_grad():
-        errors = (decoded(values[0], sizes.value) - _tensor(batch.value[0])).numpy().astype(np.float64)
+        errors = (decoded(values[0], config.value) - _tensor(batch.value[0])).numpy().astype(np.float64)
     parts = {
         "policy": policy_loss.item(), "value": value_loss.item(), "reward_loss": reward_loss.item(),
         "entropy": entropy.item(), "total": total.item(), "prior_scale": model.prior_scale.item(),
@@ -77,7 +79,7 @@ def _contexts(model: MuZeroModel, batch: Batch, terms: Tensor) -> tuple[Tensor, 
     """Keys and embeddings of all nodes of the batch's tries."""
     words = model.words[_tensor(batch.pieces).long().clamp(max=len(model.words) - 1)]
     keys, embeds = model.piece_key(words), model.piece_embed(words)
-    if not model.sizes.words:
+    if not model.config.word_context:
         return keys, embeds
     node, word = _tensor(batch.node_of).long(), _tensor(batch.word_of).long()
     counts = _tensor(batch.word_counts).clamp(min=1).unsqueeze(1)
@@ -89,9 +91,9 @@ def _contexts(model: MuZeroModel, batch: Batch, terms: Tensor) -> tuple[Tensor, 
     return keys + means(model.word_key(terms)), embeds + means(model.word_embed(terms))
 
 
-def _embeds(model: MuZeroModel, batch: Batch, place: int, embeds: Tensor) -> Tensor:
+def _embeds(model: MuZeroModel, batch: Batch, position: int, embeds: Tensor) -> Tensor:
     """The actions taken at a place, as g takes them in; past the end any will do, no loss counts there."""
-    kind, ids = _tensor(batch.kinds[place]).unsqueeze(1), _tensor(batch.ids[place]).long()
+    kind, ids = _tensor(batch.kinds[position]).unsqueeze(1), _tensor(batch.ids[position]).long()
     rules = model.dynamics.rules(ids.clamp(max=model.rules - 1))
     local = embeds[ids.clamp(max=len(embeds) - 1)]
     free = model.piece_embed(model.words[ids.clamp(max=len(model.words) - 1)])
@@ -115,27 +117,27 @@ def _policy(
     found = batch.candidates
     loss, entropy = torch.zeros(()), torch.zeros(())
     if len(found.id):
-        place, row = _tensor(found.place).long(), _tensor(found.row).long()
+        position, row = _tensor(found.position).long(), _tensor(found.row).long()
         kind, ids = _tensor(found.kind), _tensor(found.id).long()
-        query = queries[place, row]  # [n, head]
+        query = queries[position, row]  # [n, head]
         free = model.piece_key(model.words[ids.clamp(max=len(model.words) - 1)])
         rules = ids.clamp(max=model.rules - 1)
         key = torch.where((kind == LOCAL_PIECE).unsqueeze(1), keys[ids.clamp(max=len(keys) - 1)], free)
         key = torch.where((kind == RULE).unsqueeze(1), model.policy.out.weight[rules], key)
         logits = (query * key).sum(1) + torch.where(kind == RULE, model.policy.out.bias[rules], torch.zeros(()))
-        if model.sizes.prior:
+        if model.config.policy_prior:
             logits = logits + model.prior_scale * _tensor(found.lean)
-        group = place * queries.shape[1] + row
+        group = position * queries.shape[1] + row
         logs = logits - _log_sums(logits, group, queries.shape[0] * queries.shape[1])[group]
-        scale = shares[place, 0] * weight[row]
+        scale = shares[position, 0] * weight[row]
         loss = loss - (_tensor(found.share) * logs * scale).sum()
         entropy = -(logs.exp() * logs).sum() / len(torch.unique(group))
     if len(batch.beginnings):
-        place, row = _tensor(batch.beginnings).long().unbind(1)
-        first = torch.from_numpy(index.piece[1 : 1 + int(index.degree[0])].astype(np.int64))
-        logs = log_softmax(queries[place, row] @ model.piece_key(model.words[first]).T, 1)
+        position, row = _tensor(batch.beginnings).long().unbind(1)
+        first = torch.from_numpy(index.piece[1 : 1 + int(index.num_children[0])].astype(np.int64))
+        logs = log_softmax(queries[position, row] @ model.piece_key(model.words[first]).T, 1)
         choice, column, share = map(_tensor, batch.beginning_targets)
-        scale = shares[place, 0] * weight[row]
+        scale = shares[position, 0] * weight[row]
         loss = loss - (share * logs[choice.long(), column.long()] * scale[choice.long()]).sum()
     return loss / len(weight), entropy
 
@@ -153,7 +155,7 @@ def _tensor(array: NDArray[np.generic]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
-def make_optimiser(model: MuZeroModel, training: Training) -> torch.optim.Optimizer:
+def make_optimiser(model: MuZeroModel, training: TrainingConfig) -> torch.optim.Optimizer:
     """Matrices decay, vectors do not. `share` is what a group takes of the learning rate."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [

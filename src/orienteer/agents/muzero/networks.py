@@ -1,20 +1,101 @@
-"""The networks g and f at work, without torch: latent states one action further, and what is made of them.
+"""The networks g and f without torch: matrix products, the LSTM of g, the heads of f, and their inputs.
 
-Everything of a batch is computed row by row with the same sums, so that no number depends on the company.
+A library's matrix product sums in another order for another number of rows, so that an agent's actions would depend on
+how many sessions are played in the same batch. Here one inner loop computes four sums for each of two rows, also where
+one row is left and stands for both: results are equal to the bit for any batch size. A block of the matrix stays in the
+first-level cache while the rows go through it, which makes large batches cheap. No threads are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from orienteer.agents.muzero.config import Sizes
-from orienteer.agents.muzero.deterministic_matmul import Floats, powers, product, summing
+from orienteer.agents.muzero.config import NetworkConfig
+from orienteer.agents.muzero.grammar import QueryGrammar
+from orienteer.agents.muzero.tries import Trie
 from orienteer.engine.embedded.kernels.compile import kernel
+
+Float32s = NDArray[np.float32]
+F = TypeVar("F", bound=Callable[..., object])
+
+_CACHED = 4096  # numbers of the matrix in a block: half of a first-level cache
+
+
+def deterministic_kernel(function: F) -> F:
+    """A kernel whose sums are made in the order that suits the processor, always the same one; it meets no NaN."""
+    allowed = {"contract", "nnan", "nsz", "reassoc"}
+    try:
+        return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath=allowed)(function))
+    except RuntimeError:  # nowhere to keep it
+        return cast(F, njit(nogil=True, error_model="numpy", fastmath=allowed)(function))
+
+
+@deterministic_kernel
+def matmul(x: Float32s, matrix: Float32s, bias: Float32s, out: Float32s) -> None:
+    """out [n, outer] = x [n, inner] · matrix [outer, inner]ᵀ + bias [outer]; `outer` must be a multiple of 4."""
+    rows, inner = x.shape
+    outer = matrix.shape[0]
+    block = max(4, _CACHED // inner // 4 * 4)
+    # Looked up, not computed: a compiler that sees the two rows coincide would sum the last one in another way.
+    second = np.minimum(np.arange(1, rows + 1), rows - 1)
+    for start in range(0, outer, block):
+        end = min(outer, start + block)
+        for row in range(0, rows, 2):
+            two = second[row]
+            for position in range(start, end, 4):
+                a = b = c = d = np.float32(0)
+                e = f = g = h = np.float32(0)
+                for k in range(inner):
+                    u, v = x[row, k], x[two, k]
+                    m, n = matrix[position, k], matrix[position + 1, k]
+                    a, e = a + u * m, e + v * m
+                    b, f = b + u * n, f + v * n
+                    m, n = matrix[position + 2, k], matrix[position + 3, k]
+                    c, g = c + u * m, g + v * m
+                    d, h = d + u * n, h + v * n
+                out[two, position], out[two, position + 1] = e + bias[position], f + bias[position + 1]
+                out[two, position + 2], out[two, position + 3] = g + bias[position + 2], h + bias[position + 3]
+                out[row, position], out[row, position + 1] = a + bias[position], b + bias[position + 1]
+                out[row, position + 2], out[row, position + 3] = c + bias[position + 2], d + bias[position + 3]
+
+
+@deterministic_kernel
+def exp_in_place(x: Float32s) -> None:
+    """e to the power of each, in place; between e^-80 and e^80.
+
+    A polynomial of degree six between two powers of two, right to some units in the last place: a loop over the
+    library's function is eight times slower.
+    """
+    bits = np.empty(x.size, np.int32)
+    for k in range(x.size):
+        power = min(max(x[k], np.float32(-80)), np.float32(80)) * np.float32(1.4426950408889634)
+        whole = np.floor(power + np.float32(0.5))
+        rest = power - whole
+        y = np.float32(1.5403530e-4) * rest + np.float32(1.3333558e-3)
+        y = y * rest + np.float32(9.6181291e-3)
+        y = y * rest + np.float32(5.5504109e-2)
+        y = y * rest + np.float32(2.4022651e-1)
+        y = y * rest + np.float32(6.9314718e-1)
+        x[k] = y * rest + np.float32(1)
+        bits[k] = (np.int32(whole) + np.int32(127)) << np.int32(23)
+    scales = bits.view(np.float32)
+    for k in range(x.size):
+        x[k] *= scales[k]
+
+
+@deterministic_kernel
+def max_of(x: Float32s) -> np.float32:
+    most: np.float32 = x[0]
+    for k in range(x.size):
+        most = max(most, x[k])
+    return most
+
 
 _EPSILON = 1e-5
 
@@ -22,24 +103,24 @@ _EPSILON = 1e-5
 class Linear(NamedTuple):
     """matrix [outer, inner], bias [outer]; rows are added up to a multiple of four."""
 
-    matrix: Floats
-    bias: Floats
+    matrix: Float32s
+    bias: Float32s
 
 
-class Norm(NamedTuple):
-    gain: Floats
-    bias: Floats
+class LayerNorm(NamedTuple):
+    gain: Float32s
+    bias: Float32s
 
 
 class Head(NamedTuple):
     """Linear, ReLU, layer norm, linear, as one part of f."""
 
     hidden: Linear
-    norm: Norm
+    norm: LayerNorm
     out: Linear
 
 
-class Thinking(NamedTuple):
+class NetworkWeights(NamedTuple):
     """The weights of g and f.
 
     rules    [rules, embed] how g takes a rule in
@@ -47,26 +128,26 @@ class Thinking(NamedTuple):
     policy   its `out` scores rules; the query for pieces is the normed hidden layer itself
     """
 
-    rules: Floats
+    rules: Float32s
     input: Linear
-    input_norm: Norm
+    input_norm: LayerNorm
     state: Linear
-    state_norm: Norm
-    cell_norm: Norm
+    state_norm: LayerNorm
+    cell_norm: LayerNorm
     policy: Head
     value: Head
     reward: Head
-    value_support: Floats
-    reward_support: Floats
+    value_support: Float32s
+    reward_support: Float32s
     relu_gates: bool
     prior_scale: float
     words_pay: bool
 
 
-def thinking_from(tensors: Mapping[str, NDArray[Any]], sizes: Sizes) -> Thinking:
+def network_weights(tensors: Mapping[str, NDArray[Any]], config: NetworkConfig) -> NetworkWeights:
     """From tensors by the names of the torch model's."""
 
-    def get(name: str) -> Floats:
+    def get(name: str) -> Float32s:
         return np.ascontiguousarray(tensors[name], np.float32)
 
     def linear(name: str) -> Linear:
@@ -77,28 +158,28 @@ def thinking_from(tensors: Mapping[str, NDArray[Any]], sizes: Sizes) -> Thinking
         padded[: len(matrix)] = matrix
         return Linear(padded, np.pad(bias, (0, outer - len(bias))))
 
-    def norm(name: str) -> Norm:
-        return Norm(get(f"{name}.weight"), get(f"{name}.bias"))
+    def norm(name: str) -> LayerNorm:
+        return LayerNorm(get(f"{name}.weight"), get(f"{name}.bias"))
 
     def head(name: str) -> Head:
         return Head(linear(f"{name}.hidden"), norm(f"{name}.norm"), linear(f"{name}.out"))
 
-    return Thinking(
+    return NetworkWeights(
         get("dynamics.rules.weight"), linear("dynamics.input"), norm("dynamics.input_norm"), linear("dynamics.state"),
         norm("dynamics.state_norm"), norm("dynamics.cell_norm"), head("policy"), head("value"), head("reward"),
-        _support(sizes.value.low, sizes.value.high, sizes.value.bins),
-        _support(sizes.reward.low, sizes.reward.high, sizes.reward.bins),
-        sizes.gates == "relu", float(tensors["prior_scale"].reshape(())) if sizes.prior else 0.0,
-        sizes.paying == "words",
+        _support(config.value.low, config.value.high, config.value.bins),
+        _support(config.reward.low, config.reward.high, config.reward.bins),
+        config.gates == "relu", float(tensors["prior_scale"].reshape(())) if config.policy_prior else 0.0,
+        config.reward_at == "words",
     )  # fmt: skip
 
 
-def _support(low: float, high: float, bins: int) -> Floats:
+def _support(low: float, high: float, bins: int) -> Float32s:
     return np.linspace(low, high, bins).astype(np.float32)
 
 
-@summing
-def normalise(x: Floats, norm: Norm) -> None:
+@deterministic_kernel
+def layer_norm(x: Float32s, norm: LayerNorm) -> None:
     """Layer norm of every row [n, width], in place."""
     rows, width = x.shape
     for row in range(rows):
@@ -115,39 +196,39 @@ def normalise(x: Floats, norm: Norm) -> None:
 
 
 @kernel
-def forward(embeds: Floats, states: Floats, net: Thinking, out: Floats) -> None:
+def forward(embeds: Float32s, states: Float32s, net: NetworkWeights, out: Float32s) -> None:
     """g: the state [n, 2 · lstm], h beside c, after an action [n, embed]."""
     rows = len(embeds)
     units = states.shape[1] // 2
     gates = np.empty((rows, 4 * units), np.float32)
     own = np.empty((rows, 4 * units), np.float32)
-    product(embeds, net.input.matrix, net.input.bias, gates)
-    normalise(gates, net.input_norm)
-    product(np.ascontiguousarray(states[:, :units]), net.state.matrix, net.state.bias, own)
-    normalise(own, net.state_norm)
+    matmul(embeds, net.input.matrix, net.input.bias, gates)
+    layer_norm(gates, net.input_norm)
+    matmul(np.ascontiguousarray(states[:, :units]), net.state.matrix, net.state.bias, own)
+    layer_norm(own, net.state_norm)
     for row in range(rows):
         for k in range(4 * units):
             gates[row, k] += own[row, k]
         for k in range(units, 2 * units):
             gates[row, k] += np.float32(1)  # to remember at first
         for part in (0, 1, 3):
-            gate(gates[row, part * units : (part + 1) * units], net.relu_gates)
-        candidate(gates[row, 2 * units : 3 * units])
+            gate_in_place(gates[row, part * units : (part + 1) * units], net.relu_gates)
+        tanh_in_place(gates[row, 2 * units : 3 * units])
         for k in range(units):
             out[row, units + k] = (
                 gates[row, units + k] * states[row, units + k] + gates[row, k] * gates[row, 2 * units + k]
             )
     cells = out[:, units:].copy()
-    normalise(cells, net.cell_norm)
+    layer_norm(cells, net.cell_norm)
     for row in range(rows):
         out[row, units:] = cells[row]
-        candidate(cells[row])
+        tanh_in_place(cells[row])
         for k in range(units):
             out[row, k] = gates[row, 3 * units + k] * cells[row, k]
 
 
-@summing
-def gate(x: Floats, relu: bool) -> None:
+@deterministic_kernel
+def gate_in_place(x: Float32s, relu: bool) -> None:
     """The sigmoid of each, or what of it is above 0, in place."""
     if relu:
         for k in range(x.size):
@@ -155,39 +236,39 @@ def gate(x: Floats, relu: bool) -> None:
         return
     for k in range(x.size):
         x[k] = -x[k]
-    powers(x)
+    exp_in_place(x)
     for k in range(x.size):
         x[k] = np.float32(1) / (np.float32(1) + x[k])
 
 
-@summing
-def candidate(x: Floats) -> None:
+@deterministic_kernel
+def tanh_in_place(x: Float32s) -> None:
     """The hyperbolic tangent of each, in place: 1 - 2 / (e^2x + 1)."""
     for k in range(x.size):
         x[k] = np.float32(2) * x[k]
-    powers(x)
+    exp_in_place(x)
     for k in range(x.size):
         x[k] = np.float32(1) - np.float32(2) / (x[k] + np.float32(1))
 
 
 @kernel
-def hidden(x: Floats, head: Head) -> Floats:
+def head_hidden(x: Float32s, head: Head) -> Float32s:
     """The normed hidden layer of a part of f [n, head]."""
     found = np.empty((len(x), len(head.hidden.bias)), np.float32)
-    product(x, head.hidden.matrix, head.hidden.bias, found)
+    matmul(x, head.hidden.matrix, head.hidden.bias, found)
     for row in range(len(x)):
         for k in range(found.shape[1]):
             found[row, k] = max(found[row, k], np.float32(0))
-    normalise(found, head.norm)
+    layer_norm(found, head.norm)
     return found
 
 
 @kernel
-def expected(x: Floats, head: Head, support: Floats) -> NDArray[np.float64]:
+def expected_value(x: Float32s, head: Head, support: Float32s) -> NDArray[np.float64]:
     """The mean of a categorical part of f [n]."""
-    below = hidden(x, head)
+    below = head_hidden(x, head)
     logits = np.empty((len(x), len(head.out.bias)), np.float32)
-    product(below, head.out.matrix, head.out.bias, logits)
+    matmul(below, head.out.matrix, head.out.bias, logits)
     found = np.empty(len(x))
     for row in range(len(x)):
         most = logits[row, : support.size].max()
@@ -201,17 +282,111 @@ def expected(x: Floats, head: Head, support: Floats) -> NDArray[np.float64]:
 
 
 @kernel
-def rule_scores(query: Floats, head: Head) -> Floats:
+def rule_logits(query: Float32s, head: Head) -> Float32s:
     """[n, rules, and up to three more]"""
     logits = np.empty((len(query), len(head.out.bias)), np.float32)
-    product(query, head.out.matrix, head.out.bias, logits)
+    matmul(query, head.out.matrix, head.out.bias, logits)
     return logits
 
 
-@summing
-def key_score(query: Floats, keys: Floats, row: int) -> float:
+@deterministic_kernel
+def key_logit(query: Float32s, keys: Float32s, row: int) -> float:
     """The product of a query [head] and one of the keys [n, head]."""
     total = np.float32(0)
     for k in range(query.size):
         total += query[k] * keys[row, k]
     return float(total)
+
+
+class Vocabulary(NamedTuple):
+    """The index's words, and every wordpiece without any context: keys [pieces, head], embeds [pieces, embed].
+
+    `beginning` are the keys of the pieces that begin a word of the index, in the trie's order and side by side: a plan
+    that has searched in thought chooses among all of them.
+    """
+
+    trie: Trie
+    keys: Float32s
+    embeds: Float32s
+    beginning: Linear
+
+
+def vocabulary(trie: Trie, keys: Float32s, embeds: Float32s) -> Vocabulary:
+    first = keys[trie.piece[1 : 1 + int(trie.num_children[0])]]
+    padded = np.zeros((-(-len(first) // 4) * 4, keys.shape[1]), np.float32)
+    padded[: len(first)] = first
+    return Vocabulary(trie, keys, embeds, Linear(padded, np.zeros(len(padded), np.float32)))
+
+
+class Networks:
+    """g, f, and what leads into them, from their tensors; `words` [pieces, width] is the encoder's word table."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, NDArray[Any]],
+        config: NetworkConfig,
+        words: Float32s,
+        grammar: QueryGrammar,
+        index: Trie,
+    ) -> None:
+        self.config, self.grammar = config, grammar
+        self.net: NetworkWeights = network_weights(tensors, config)
+        self._start = _padded(tensors["start.weight"], tensors["start.bias"])
+        self._gru = {
+            name: _padded(tensors[f"past.weight_{name}_l0"], tensors[f"past.bias_{name}_l0"]) for name in ("ih", "hh")
+        }
+        self._piece_key, self._piece_embed = (_padded(tensors[f"{n}.weight"]) for n in ("piece_key", "piece_embed"))
+        self._word_key, self._word_embed = (_padded(tensors[f"{n}.weight"]) for n in ("word_key", "word_embed"))
+        told = _product(words, _padded(tensors["basis"]))
+        self.vocabulary: Vocabulary = vocabulary(
+            index, _product(told, self._piece_key), _product(told, self._piece_embed)
+        )  # fmt: skip
+
+    def initial_latent(self, whole: Float32s, past: Sequence[int]) -> Float32s:
+        """[2 · lstm] at the root of a search; `past` are the actions of the session so far."""
+        latent: Float32s = _product(np.concatenate([whole, self._remember(past)])[None], self._start)[0]
+        tanh_in_place(latent)
+        return latent
+
+    def word_keys(self, terms: Float32s) -> Float32s:
+        """[terms, head] from what h made of each term [terms, width]."""
+        return _product(terms, self._word_key)
+
+    def word_embeds(self, terms: Float32s) -> Float32s:
+        """[terms, embed] from the same."""
+        return _product(terms, self._word_embed)
+
+    def _remember(self, past: Sequence[int]) -> Float32s:
+        """The GRU's state after the last actions."""
+        units = self.config.gru
+        state: Float32s = np.zeros((1, units), np.float32)
+        for action in past[-self.config.history :]:
+            given = _product(self._embed(action), self._gru["ih"])[0]
+            own = _product(state, self._gru["hh"])[0]
+            reset, update = given[: 2 * units].reshape(2, -1) + own[: 2 * units].reshape(2, -1)
+            gate_in_place(reset, False)
+            gate_in_place(update, False)
+            new = given[2 * units :] + reset * own[2 * units :]
+            tanh_in_place(new)
+            state = ((1 - update) * new + update * state[0])[None]
+        last: Float32s = state[0]
+        return last
+
+    def _embed(self, action: int) -> Float32s:
+        rules = len(self.grammar)
+        table, row = (self.net.rules, action) if action < rules else (self.vocabulary.embeds, action - rules)
+        return np.ascontiguousarray(table[row : row + 1])
+
+
+def _padded(matrix: NDArray[Any], bias: NDArray[Any] | None = None) -> Linear:
+    outer = -(-len(matrix) // 4) * 4
+    if outer != len(matrix):
+        raise ValueError(f"a matrix of {len(matrix)} rows; expected a multiple of 4")
+    own = np.zeros(outer, np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
+    return Linear(np.ascontiguousarray(matrix, np.float32), own)
+
+
+def _product(x: Float32s, layer: Linear) -> Float32s:
+    out = np.empty((len(x), len(layer.bias)), np.float32)
+    matmul(np.ascontiguousarray(x, np.float32), layer.matrix, layer.bias, out)
+    return out

@@ -1,4 +1,13 @@
-"""h at work, without torch: what it makes of observations, each encoded once; CTranslate2 in int8."""
+"""h without torch: from an observation to typed tokens, to the encoder's output, and to the lookahead's prior.
+
+Every token has a type, the idf of its word and the PS of its passage (`tab:mz_observation_example`). Both numbers are
+quantised, so that type, idf and PS together are one of a few thousand token types: the encoder that plays (CTranslate2
+in int8) knows only token types, and computes the same as the one that is trained.
+
+A learned model can hardly predict from words alone what a query returns, but the engine answers all refinements of a
+state in one pass (`agents/lookahead`). So the policy starts from what the lookahead predicts for each refinement, and
+in the tree the reward of the first refinement starts from a share of that prediction, which f corrects.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +15,8 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import ctranslate2
@@ -13,22 +24,131 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.agents.lookahead.value_model import Weigher
-from orienteer.agents.muzero.deterministic_matmul import Floats
-from orienteer.agents.muzero.observation_tokens import Look, layered_kinds, layered_table
-from orienteer.agents.pointer.head import pool
+from orienteer.agents.action_space import SLOTS, grammar_bits, grammar_slots, nearest_slot, open_slots, usable
+from orienteer.agents.lookahead.candidates import Looker
+from orienteer.agents.lookahead.value_model import Weigher, worth
+from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.grammar import INDEX, OPERATORS, QueryGrammar
+from orienteer.agents.muzero.networks import Float32s
+from orienteer.agents.muzero.tries import TermTokenizer
+from orienteer.agents.pointer.decoding import Decoding, choices
+from orienteer.agents.pointer.features import Features
+from orienteer.agents.pointer.head import Scores, pool
 from orienteer.agents.pointer.linear import linear
+from orienteer.agents.pointer.rendering import KINDS, MAX_TITLE, PS_BOUNDS, Rendered, Renderer, mark_ids
+from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
+from orienteer.query import FIELDS, GRAMMARS, Grammar, Refinement
+from orienteer.reader.encoding import pieces
 from orienteer.reader.runtime import Compute
+from orienteer.session import Lexicon, Observation, Term
+
+IDF_STEPS, IDF_STEP = 32, 0.5
+PS_STEPS = 16
+LAYERED_KINDS = KINDS * IDF_STEPS * PS_STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedObservation:
+    """The encoder's row, the terms that may be used, and what is known of them and of the moment without an encoder.
+
+    idf, ps   [L] uint8: by step
+    """
+
+    terms: tuple[Term, ...]
+    rendered: Rendered
+    idf: NDArray[np.uint8]
+    ps: NDArray[np.uint8]
+    term_features: NDArray[np.float32]  # [terms, features]
+    state_features: NDArray[np.float32]  # [features]
+
+
+class ObservationTokenizer:
+    """Looks at observations, with what tokenizer and engine gave remembered."""
+
+    def __init__(self, tokenizer: Tokenizer, engine: Engine, max_pieces: int, title_pieces: int = MAX_TITLE) -> None:
+        self.lexicon = Lexicon(engine)
+        self._tokenizer, self._title_pieces = tokenizer, title_pieces
+        self._renderer = Renderer(tokenizer, self.lexicon, max_pieces)
+        self._features = Features(engine, self.lexicon)
+        self._ps_marks = np.array(mark_ids(tokenizer)[len(SLOTS) : len(SLOTS) + len(PS_BOUNDS) + 1])
+
+    def __call__(self, observation: Observation) -> TokenizedObservation:
+        if self._title_pieces < MAX_TITLE:
+            observation = self._with_short_titles(observation)
+        terms = tuple(usable(observation, self.lexicon))
+        numbers = {term.text: number for number, term in enumerate(terms)}
+        for text in observation.idf:
+            numbers.setdefault(text, len(numbers))
+        rendered = self._renderer.render(observation, numbers)
+        own = rendered.occurrences[rendered.occurrences[:, 0] < len(terms)]
+        return TokenizedObservation(
+            terms,
+            Rendered(rendered.ids, rendered.types, own),
+            self._idf(rendered, observation, list(numbers)),
+            self._ps(rendered, observation),
+            self._features.of_terms(observation, terms),
+            self._features.of_moment(observation, terms),
+        )
+
+    def _idf(self, rendered: Rendered, observation: Observation, texts: list[str]) -> NDArray[np.uint8]:
+        """The idf of the word that a piece belongs to, on every piece; 0 for marks and signs."""
+        of_term = np.array([observation.idf.get(text, 0.0) for text in texts], np.float32)
+        layer = np.zeros(len(rendered.ids), np.uint8)
+        found = rendered.occurrences
+        if len(found):
+            steps = np.clip(np.rint(of_term / IDF_STEP), 0, IDF_STEPS - 1).astype(np.uint8)
+            layer[found[:, 2]] = steps[found[:, 0]]
+        return layer
+
+    def _ps(self, rendered: Rendered, observation: Observation) -> NDArray[np.uint8]:
+        """The PS of a passage on all of its tokens; 0 for question and refinements."""
+        passage = np.cumsum(np.isin(rendered.ids, self._ps_marks))  # each passage begins with its mark
+        scores = [0.0, *(each.score for each in observation.passages)]
+        steps = np.clip(np.rint(np.array(scores) * (PS_STEPS - 1)), 0, PS_STEPS - 1).astype(np.uint8)
+        layer: NDArray[np.uint8] = steps[np.minimum(passage, len(steps) - 1)]
+        return layer
+
+    def _with_short_titles(self, observation: Observation) -> Observation:
+        titles = pieces(self._tokenizer, [each.title for each in observation.passages])
+        most = self._title_pieces
+        cut = (
+            replace(each, title=each.title[: found.offsets[most - 1][1]] if len(found.ids) > most else each.title)
+            for each, found in zip(observation.passages, titles, strict=True)
+        )
+        return replace(observation, passages=tuple(cut))
+
+
+def layered_kinds(types: NDArray[np.uint8], idf: NDArray[np.uint8], ps: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Type, idf and PS of each token as one number."""
+    return (types.astype(np.int32) * IDF_STEPS + idf) * PS_STEPS + ps
+
+
+def layered_table(kinds: NDArray[np.float32], idf: NDArray[np.float32], ps: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors [LAYERED_KINDS, width] of all of them: kinds [KINDS, width], idf and ps [width] for each unit."""
+    idf_steps, ps_steps = idf_values(), ps_values()
+    table = kinds[:, None, None] + idf_steps[None, :, None, None] * idf + ps_steps[None, None, :, None] * ps
+    flat: NDArray[np.float32] = table.reshape(-1, kinds.shape[1]).astype(np.float32)
+    return flat
+
+
+def idf_values() -> NDArray[np.float32]:
+    """What each step of idf stands for, in a scale of about 1."""
+    return (np.arange(IDF_STEPS) * IDF_STEP / 12).astype(np.float32)
+
+
+def ps_values() -> NDArray[np.float32]:
+    return (np.arange(PS_STEPS) / (PS_STEPS - 1)).astype(np.float32)
+
 
 _KINDS = "encoder.embeddings.token_type_embeddings.weight"
 _LAYERS = ("layers.idf", "layers.ps")
 _HEAD = ("term", "moment", "mix", "slots", "whole", "outcome")
 
 
-class Sight(NamedTuple):
+class EncodedObservation(NamedTuple):
     """What h makes of an observation.
 
     whole   [size]: the first token's state, the moment's features, the best of all words, stop and gain
@@ -36,13 +156,13 @@ class Sight(NamedTuple):
     slots   [terms, slots] and `stop`: what the cloned agent would do, as scores
     """
 
-    whole: Floats
-    terms: Floats
-    slots: Floats
-    stop: float
+    summary: Float32s
+    terms: Float32s
+    slot_scores: Float32s
+    stop_score: float
 
 
-class Eyes:
+class Encoder:
     """The encoder and the cloned agent's head, from tensors named as a pointer's."""
 
     def __init__(
@@ -65,8 +185,8 @@ class Eyes:
             self._encoder = ctranslate2.Encoder(
                 "muzero", device="cpu", compute_type=compute, inter_threads=threads, intra_threads=1, files=model
             )
-            self.weigher = Weigher(plain) if "weigher.centre" in plain else None
-            self.words = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
+            self.value_model = Weigher(plain) if "weigher.centre" in plain else None
+            self.word_embeddings = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
             self._head = {
                 name: (np.ascontiguousarray(plain[f"{name}.weight"].T, np.float32), plain[f"{name}.bias"])
                 for name in _HEAD
@@ -79,35 +199,171 @@ class Eyes:
         self.fingerprint = f"{digest.hexdigest()[:16]}-{compute}"
         self._workers = ThreadPoolExecutor(threads, "muzero") if threads > 1 else None
 
-    def see(self, looks: Sequence[Look], grammar: Floats) -> list[Sight]:
+    def see(self, tokenized: Sequence[TokenizedObservation], grammar: Float32s) -> list[EncodedObservation]:
         """Each alone on one core: what is seen does not depend on the company. `grammar` as `grammar_bits`."""
-        mapped = self._workers.map if self._workers and len(looks) > 1 else map
-        return list(mapped(lambda look: self._see(look, grammar), looks))
+        mapped = self._workers.map if self._workers and len(tokenized) > 1 else map
+        return list(mapped(lambda tokenized: self._see(tokenized, grammar), tokenized))
 
-    def _see(self, look: Look, grammar: Floats) -> Sight:
-        row = look.rendered
-        kinds = layered_kinds(row.types, look.idf, look.ps) if self._layered else row.types
+    def _see(self, tokenized: TokenizedObservation, grammar: Float32s) -> EncodedObservation:
+        row = tokenized.rendered
+        kinds = layered_kinds(row.types, tokenized.idf, tokenized.ps) if self._layered else row.types
         stored = ctranslate2.StorageView.from_array
         size = stored(np.array([len(row.ids)], np.int32))
         found = self._encoder.forward_batch(stored(row.ids[None]), size, token_type_ids=[kinds.tolist()])
         states = np.array(found.last_hidden_state)[0]  # [L, width]
-        pooled = np.concatenate([pool(states, row.occurrences, len(look.of_terms)), look.of_terms], 1)
-        around = np.concatenate([states[0], look.of_moment])[None]
+        pooled = np.concatenate(
+            [pool(states, row.occurrences, len(tokenized.term_features)), tokenized.term_features], 1
+        )
+        around = np.concatenate([states[0], tokenized.state_features])[None]
         terms = _relu(self._linear("term", pooled) + self._linear("moment", around))
         terms = _relu(self._linear("mix", terms))
         best = terms.max(0) if len(terms) else np.zeros(terms.shape[1], np.float32)
         whole = _relu(self._linear("whole", np.concatenate([around[0], grammar, best])[None]))
         [outcome] = self._linear("outcome", whole)
-        return Sight(np.concatenate([around[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0]))
+        return EncodedObservation(
+            np.concatenate([around[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0])
+        )
 
-    def _linear(self, name: str, x: Floats) -> Floats:
+    def _linear(self, name: str, x: Float32s) -> Float32s:
         return linear(x, *self._head[name])
 
 
-def sight_sizes(bert_width: int, moment_features: int, hidden: int) -> tuple[int, int]:
+def encoding_sizes(bert_width: int, moment_features: int, hidden: int) -> tuple[int, int]:
     """The lengths of `whole` and of a term."""
     return bert_width + moment_features + hidden + 2, hidden
 
 
-def _relu(x: Floats) -> Floats:
+def _relu(x: Float32s) -> Float32s:
     return np.maximum(x, np.float32(0))
+
+
+IDLE_VALUE = -0.01  # a refinement that finds nothing new costs a step and no reading
+
+
+def below_undo_threshold(encoded: EncodedObservation, config: Config) -> bool:
+    """Whether it looked, and nothing within sight is worth going on from here; as the pointer has it."""
+    tokenized = config.networks.lookahead_scale
+    return tokenized > 0 and not (encoded.slot_scores > tokenized * config.decoding.back).any()
+
+
+class LookaheadPrior:
+    """`pieces` numbers the rows of `table`, the encoder's word vectors."""
+
+    def __init__(
+        self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s, weigher: Weigher,
+        grammar: Grammar, decoding: Decoding,
+    ) -> None:  # fmt: skip
+        self._looker, self._weigher, self._decoding = Looker(engine, lexicon, pieces, table), weigher, decoding
+        self._allowed = grammar_slots(grammar)
+
+    def __call__(
+        self, observation: Observation, tokenized: TokenizedObservation, encoded: EncodedObservation
+    ) -> Float32s | None:
+        """[terms, slots], `IDLE` where nothing new is found; None where the engine cannot answer them."""
+        found = choices(
+            Scores(encoded.slot_scores, encoded.stop_score, 0.0),
+            open_slots(tokenized.terms) & self._allowed,
+            tokenized.terms,
+        )
+        if not len(found) or (seen := self._looker(observation, found)) is None:
+            return None
+        promised: NDArray[np.float32] = np.full(encoded.slot_scores.size, IDLE_VALUE, np.float32)
+        worths = worth(seen, self._weigher, self._decoding)
+        promised[found.places] = np.where(np.isneginf(worths), IDLE_VALUE, worths)
+        return promised.reshape(encoded.slot_scores.shape)
+
+
+class ActionHistory:
+    """Refinements as actions of one grammar."""
+
+    def __init__(self, grammar: QueryGrammar, term_tokenizer: TermTokenizer) -> None:
+        self._grammar, self._spelling = grammar, term_tokenizer
+        self._rules_of = lru_cache(None)(self._found)
+
+    def __call__(self, refinements: Sequence[Refinement], most: int) -> list[int]:
+        """The last `most` actions."""
+        actions: list[int] = []
+        for refinement in reversed(refinements):
+            if len(actions) >= most:
+                break
+            pieces = [len(self._grammar) + piece for piece in self._spelling.pieces(refinement.term)]
+            actions = [*self._rules_of(nearest_slot(refinement)), *pieces, *actions]
+        return actions[-most:] if most else []
+
+    def _found(self, slot: int) -> tuple[int, ...]:
+        """The rules that choose an operator and a field; those of another grammar are left out."""
+        operator, field = OPERATORS.index(SLOTS[slot][0]), FIELDS.index(SLOTS[slot][1])
+        whole = [
+            number for number, rule in enumerate(self._grammar.rules)
+            if (rule.operator, rule.field) == (operator, field) and rule.source in (-1, INDEX)
+        ]  # fmt: skip
+        if whole:
+            return (whole[0],)
+        apart = ((operator, -1), (-1, field))
+        return tuple(n for n, rule in enumerate(self._grammar.rules) if (rule.operator, rule.field) in apart)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationPipeline:
+    """Everything between an observation and a scene: looking, seeing, spelling, remembering."""
+
+    tokenizer: ObservationTokenizer
+    encoder: Encoder
+    term_tokenizer: TermTokenizer
+    action_history: ActionHistory
+    config: Config
+    threads: int = 1
+    lookahead_prior: LookaheadPrior | None = None
+
+    @classmethod
+    def of(
+        cls, tokenizer: Tokenizer, engine: Engine, encoder: Encoder, grammar: QueryGrammar, config: Config,
+        threads: int = 1
+    ) -> ObservationPipeline:  # fmt: skip
+        term_tokenizer = TermTokenizer(tokenizer)
+        looker = ObservationTokenizer(tokenizer, engine, config.max_pieces, config.title_pieces)
+        lookahead_prior = None
+        if config.networks.lookahead_scale and encoder.value_model is not None:
+            pieces = tokenizer.get_vocab()
+            lookahead_prior = LookaheadPrior(
+                engine,
+                looker.lexicon,
+                pieces,
+                encoder.word_embeddings,
+                encoder.value_model,
+                GRAMMARS[config.grammar],
+                config.decoding,
+            )
+        return cls(
+            looker, encoder, term_tokenizer, ActionHistory(grammar, term_tokenizer), config, threads, lookahead_prior
+        )
+
+    def see(self, observations: Sequence[Observation]) -> list[tuple[TokenizedObservation, EncodedObservation]]:
+        bits: NDArray[np.float32] = grammar_bits(GRAMMARS[self.config.grammar])
+        seen: list[tuple[TokenizedObservation, EncodedObservation]] = []
+        size = self.config.training.initial_batch
+        for start in range(0, len(observations), size):
+            tokenized = [self.tokenizer(observation) for observation in observations[start : start + size]]
+            seen += zip(tokenized, self.encoder.see(tokenized, bits), strict=True)
+        if self.lookahead_prior is None:
+            return seen
+        return [
+            (tokenized, self._with_lookahead(observation, tokenized, encoded))
+            for observation, (tokenized, encoded) in zip(observations, seen, strict=True)
+        ]
+
+    def _with_lookahead(
+        self, observation: Observation, tokenized: TokenizedObservation, encoded: EncodedObservation
+    ) -> EncodedObservation:
+        """With what each refinement promises in the place of what the clone thinks of it; stopping promises nothing.
+
+        Where the engine cannot tell, the clone's opinion stands, and is taken for promise enough to go on.
+        """
+        assert self.lookahead_prior is not None
+        times = np.float32(self.config.networks.lookahead_scale)
+        promised = self.lookahead_prior(observation, tokenized, encoded)
+        if promised is None:
+            promised = (encoded.slot_scores - encoded.slot_scores.max(initial=0.0)) / times + np.float32(
+                self.config.decoding.back + 0.1
+            )
+        return encoded._replace(slot_scores=promised * times, stop_score=0.0)

@@ -1,87 +1,86 @@
-"""Episodes: sessions played in lock-step by a mind that plans, and remembered turn by turn."""
+"""Self-play: batches of episodes with tree search, guided exploration, reanalysis, and the actors of a run.
+
+Guided exploration: some episodes may use only terms that the ideal query would promote (Σ↑), so that random exploration
+finds good refinements sooner. Actors are picklable, so that they can be created on any machine that sees the files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from orienteer.agents.action_space import grammar_bits
-from orienteer.agents.muzero.action_history import Memory
 from orienteer.agents.muzero.config import Config
-from orienteer.agents.muzero.grammar import LEFT, QueryGrammar
-from orienteer.agents.muzero.guided_exploration import Adviser, promoted
-from orienteer.agents.muzero.lookahead_prior import Foresight, promises_little
-from orienteer.agents.muzero.observation_tokens import Look, Looker
-from orienteer.agents.muzero.planning import Plan, plan_turns
-from orienteer.agents.muzero.representation import Eyes, Sight
-from orienteer.agents.muzero.root import Mind
-from orienteer.agents.muzero.trajectory import Episode, Turn, turn_of
-from orienteer.agents.muzero.tries import LocalTries, Spelling, local_tries
+from orienteer.agents.muzero.grammar import STEPS_LEFT, QueryGrammar, query_grammar
+from orienteer.agents.muzero.model_files import OWN, PretrainedEncoder, load_pretrained, published
+from orienteer.agents.muzero.networks import Networks
+from orienteer.agents.muzero.planning import PlannedStep, plan_steps
+from orienteer.agents.muzero.representation import (
+    Encoder,
+    ObservationPipeline,
+    TokenizedObservation,
+    below_undo_threshold,
+)
+from orienteer.agents.muzero.root import root_state
+from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep, make_step
+from orienteer.agents.muzero.tries import LocalTries, TermTokenizer, Trie, local_tries, vocabulary_trie
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
-from orienteer.query import GRAMMARS
-from orienteer.rocchio.vocabulary import Word
-from orienteer.session import UNDO, Action, Environment, Observation, Session
+from orienteer.errors import OrienteerError
+from orienteer.query import GRAMMARS, Refinement
+from orienteer.query.refinement import clean
+from orienteer.reader.protocol import Reader
+from orienteer.rocchio.ideal import ideal_observation, ideal_queries
+from orienteer.rocchio.vocabulary import Vocabulary, Word
+from orienteer.session import UNDO, Action, Environment, Session, Settings, Term
 from orienteer.session.score import reward
 
+_RAREST = 100  # words of the ideal observation, as Rocchio's N
 
-@dataclass(frozen=True, slots=True)
-class Senses:
-    """Everything between an observation and a scene: looking, seeing, spelling, remembering."""
 
-    looker: Looker
-    eyes: Eyes
-    spelling: Spelling
-    memory: Memory
-    config: Config
-    threads: int = 1
-    foresight: Foresight | None = None
+class IdealTerms:
+    """Knows Σ_* of questions; an environment asks and reads for it."""
 
-    @classmethod
-    def of(
-        cls, tokenizer: Tokenizer, engine: Engine, eyes: Eyes, grammar: QueryGrammar, config: Config, threads: int = 1
-    ) -> Senses:  # fmt: skip
-        spelling = Spelling(tokenizer)
-        looker = Looker(tokenizer, engine, config.max_pieces, config.title_pieces)
-        foresight = None
-        if config.sizes.look and eyes.weigher is not None:
-            pieces = tokenizer.get_vocab()
-            foresight = Foresight(
-                engine, looker.lexicon, pieces, eyes.words, eyes.weigher, GRAMMARS[config.grammar], config.decoding
-            )
-        return cls(looker, eyes, spelling, Memory(grammar, spelling), config, threads, foresight)
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._vocabulary = Vocabulary(environment.engine)
 
-    def see(self, observations: Sequence[Observation]) -> list[tuple[Look, Sight]]:
-        bits: NDArray[np.float32] = grammar_bits(GRAMMARS[self.config.grammar])
-        seen: list[tuple[Look, Sight]] = []
-        size = self.config.training.initial_batch
-        for start in range(0, len(observations), size):
-            looks = [self.looker(observation) for observation in observations[start : start + size]]
-            seen += zip(looks, self.eyes.see(looks, bits), strict=True)
-        if self.foresight is None:
-            return seen
-        return [
-            (look, self._foreseen(observation, look, sight))
-            for observation, (look, sight) in zip(observations, seen, strict=True)
-        ]
+    def ideals(self, sessions: Sequence[Session]) -> list[frozenset[Word] | None]:
+        """Σ_* of each session just opened; None where no ideal query finds anything."""
+        asked: list[tuple[int, Refinement]] = []
+        for position, session in enumerate(sessions):
+            queries = ideal_queries(session.question, self._environment.lexicon)
+            if queries and not session.ended:
+                asked.append((position, queries[0].refinements[0]))
+        # A term of one answer's words is a refinement like any other: the session tells what it found.
+        taken = self._environment.step([sessions[position] for position, _ in asked], [action for _, action in asked])
+        found: list[frozenset[Word] | None] = [None] * len(sessions)
+        for (position, _), session in zip(asked, taken, strict=True):
+            found[position] = self._sigma(session.question, session)
+        return found
 
-    def _foreseen(self, observation: Observation, look: Look, sight: Sight) -> Sight:
-        """With what each refinement promises in the place of what the clone thinks of it; stopping promises nothing.
+    def _sigma(self, question: Question, session: Session) -> frozenset[Word] | None:
+        hits = {hit.id for hit in session.steps[-1].hits}
+        seen = [each for each in session.seen if each.passage.id in hits]
+        if not seen:
+            return None
+        ideal = ideal_observation(question, seen, self._environment.settings, self._environment.lexicon)
+        return frozenset(self._vocabulary.sigma(ideal, _RAREST).words)
 
-        Where the engine cannot tell, the clone's opinion stands, and is taken for promise enough to go on.
-        """
-        assert self.foresight is not None
-        times = np.float32(self.config.sizes.look)
-        promised = self.foresight(observation, look, sight)
-        if promised is None:
-            promised = (sight.slots - sight.slots.max(initial=0.0)) / times + np.float32(
-                self.config.decoding.back + 0.1
-            )
-        return sight._replace(slots=promised * times, stop=0.0)
+
+def promoted_terms(terms: Sequence[Term], ideal: frozenset[Word]) -> list[bool]:
+    """Which terms are Σ↑ = Σ_t ∩ Σ_*, in whichever field; all others are Σ↓."""
+    texts = {word.term for word in ideal}
+    return [term.text in texts for term in terms]
+
+
+def guided_probability(start: float, steps: int, update: int) -> float:
+    """Falls evenly from `start` to 0 over so many updates."""
+    return max(0.0, start * (1 - update / steps)) if steps > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -92,117 +91,259 @@ class _Game:
     session: Session
     draw: np.random.Generator
     ideal: frozenset[Word] | None
-    advised: bool
-    turns: list[Turn]
+    guided: bool
+    steps: list[TrajectoryStep]
 
 
 def play_episodes(
     environment: Environment,
-    senses: Senses,
-    mind: Mind,
+    pipeline: ObservationPipeline,
+    networks: Networks,
     questions: Sequence[tuple[int, Question]],
     seed: int,
     *,
-    advice: float = 0.0,
+    guided_share: float = 0.0,
     keep_rows: bool = False,
-) -> list[Episode]:
+) -> list[Trajectory]:
     """One episode a question, which comes with the episode's number: the number and the seed decide every draw."""
     sessions = environment.open([question for _, question in questions])
     draws = [np.random.default_rng([seed, number]) for number, _ in questions]
-    advised = [draw.random() < advice for draw in draws]
-    ideals = _ideals(environment, sessions, advised)
+    guided = [draw.random() < guided_share for draw in draws]
+    ideals = _ideals(environment, sessions, guided)
     games = [
         _Game(number, session, draw, ideal, ideal is not None, [])
         for (number, _), session, draw, ideal in zip(questions, sessions, draws, ideals, strict=True)
     ]
-    for _ in range(senses.config.training.turns):
+    for _ in range(pipeline.config.training.episode_length):
         going = [game for game in games if not game.session.ended]
         if not going:
             break
-        _play_turn(environment, senses, mind, going, keep_rows)
+        _play_turn(environment, pipeline, networks, going, keep_rows)
     return [_episode(game) for game in games]
 
 
-def _play_turn(environment: Environment, senses: Senses, mind: Mind, games: Sequence[_Game], keep_rows: bool) -> None:
+def _play_turn(
+    environment: Environment, pipeline: ObservationPipeline, networks: Networks, games: Sequence[_Game], keep_rows: bool
+) -> None:
     """A refinement in every game; or the last one is taken back, where the agent would, and nothing is remembered."""
-    config = senses.config
+    config = pipeline.config
     observations = environment.observe([game.session for game in games])
-    seen = senses.see(observations)
+    seen = pipeline.see(observations)
     on = [
-        place
-        for place, (observation, (_, sight)) in enumerate(zip(observations, seen, strict=True))
-        if not (observation.refinements and promises_little(sight, config))
+        position
+        for position, (observation, (_, encoded)) in enumerate(zip(observations, seen, strict=True))
+        if not (observation.refinements and below_undo_threshold(encoded, config))
     ]
-    tries = {place: _tries(seen[place][0], senses.spelling, games[place]) for place in on}
-    pasts = {place: senses.memory(observations[place].refinements, config.sizes.past) for place in on}
-    scenes = []
-    for place in on:
-        (look, sight), observation = seen[place], observations[place]
+    tries = {position: _tries(seen[position][0], pipeline.term_tokenizer, games[position]) for position in on}
+    pasts = {
+        position: pipeline.action_history(observations[position].refinements, config.networks.history)
+        for position in on
+    }
+    roots = []
+    for position in on:
+        (tokenized, encoded), observation = seen[position], observations[position]
         left, may_stop = observation.steps_left, observation.may_stop
-        scenes.append(mind.scene(sight, look.terms, tries[place], pasts[place], left, may_stop))
-    plans = plan_turns(
-        mind, scenes, config.search, [games[place].draw for place in on], config.training.temperature,
-        threads=senses.threads, together=config.training.recurrent_batch,
+        roots.append(root_state(networks, encoded, tokenized.terms, tries[position], pasts[position], left, may_stop))
+    plans = plan_steps(
+        networks, roots, config.search, [games[position].draw for position in on], config.training.temperature,
+        threads=pipeline.threads, together=config.training.recurrent_batch,
     )  # fmt: skip
     actions: list[Action] = [UNDO] * len(games)
-    for place, plan in zip(on, plans, strict=True):
-        actions[place] = plan.action(seen[place][0].terms)
+    for position, plan in zip(on, plans, strict=True):
+        actions[position] = plan.action(seen[position][0].terms)
     before = [game.session for game in games]
     for game, session in zip(games, environment.step(before, actions), strict=True):
         game.session = session
-    for place, plan, scene in zip(on, plans, scenes, strict=True):
-        game, (look, sight) = games[place], seen[place]
+    for position, plan, root in zip(on, plans, roots, strict=True):
+        game, (tokenized, encoded) = games[position], seen[position]
         if plan.actions:
-            gain = _gain(before[place], game.session, plan, config)
-            left = int(scene.state[LEFT])
-            game.turns.append(
-                turn_of(look, sight, tries[place], pasts[place], plan, gain, left, scene.may_stop, keep_rows)
+            gain = _gain(before[position], game.session, plan, config)
+            left = int(root.grammar_state[STEPS_LEFT])
+            game.steps.append(
+                make_step(
+                    tokenized, encoded, tries[position], pasts[position], plan, gain, left, root.may_stop, keep_rows
+                )
             )
 
 
 def _ideals(
-    environment: Environment, sessions: Sequence[Session], advised: Sequence[bool]
+    environment: Environment, sessions: Sequence[Session], guided: Sequence[bool]
 ) -> list[frozenset[Word] | None]:
     found: list[frozenset[Word] | None] = [None] * len(sessions)
-    places = [place for place, wanted in enumerate(advised) if wanted]
-    if places:
-        told = Adviser(environment).ideals([sessions[place] for place in places])
-        for place, ideal in zip(places, told, strict=True):
-            found[place] = ideal
+    positions = [position for position, wanted in enumerate(guided) if wanted]
+    if positions:
+        told = IdealTerms(environment).ideals([sessions[position] for position in positions])
+        for position, ideal in zip(positions, told, strict=True):
+            found[position] = ideal
     return found
 
 
-def _tries(look: Look, spelling: Spelling, game: _Game) -> LocalTries:
-    wanted = None if game.ideal is None else promoted(look.terms, game.ideal)
-    return local_tries(look.terms, spelling, wanted)
+def _tries(tokenized: TokenizedObservation, term_tokenizer: TermTokenizer, game: _Game) -> LocalTries:
+    wanted = None if game.ideal is None else promoted_terms(tokenized.terms, game.ideal)
+    return local_tries(tokenized.terms, term_tokenizer, wanted)
 
 
-def _gain(was: Session, now: Session, plan: Plan, config: Config) -> float:
+def _gain(was: Session, now: Session, plan: PlannedStep, config: Config) -> float:
     """The reward of a turn: what its query adds to the score; stopping adds nothing."""
     if plan.word < 0 or len(now.steps) == len(was.steps):
         return 0.0
-    step = now.steps[-1]
-    if step.score is None or was.score is None:
+    last = now.steps[-1]
+    if last.score is None or was.score is None:
         return 0.0
-    return reward(step.score, was.score) - (config.training.empty_penalty if step.dead_end else 0.0)
+    return reward(last.score, was.score) - (config.training.empty_penalty if last.dead_end else 0.0)
 
 
-def _episode(game: _Game) -> Episode:
+def _episode(game: _Game) -> Trajectory:
     session = game.session
     first, last = session.steps[0].score if session.steps else None, session.score
-    return Episode(
-        game.number, tuple(game.turns), session.ended or "", first.total if first else 0.0,
-        last.total if last else 0.0, sum(step.dead_end for step in session.steps[1:]), game.advised,
+    return Trajectory(
+        game.number, tuple(game.steps), session.ended or "", first.total if first else 0.0,
+        last.total if last else 0.0, sum(step.dead_end for step in session.steps[1:]), game.guided,
     )  # fmt: skip
 
 
-def rethink(turns: Sequence[Turn], mind: Mind, config: Config, seed: int) -> list[Turn]:
+def reanalyse(steps: Sequence[TrajectoryStep], networks: Networks, config: Config, seed: int) -> list[TrajectoryStep]:
     """Old turns with the policies and values that newer weights find along the same actions (reanalyse)."""
-    scenes = [
-        mind.scene(turn.sight, turn.where, turn.tries, turn.past.tolist(), turn.left, turn.may_stop) for turn in turns
+    roots = [
+        root_state(
+            networks, step.encoded, step.term_sources, step.tries, step.history.tolist(), step.steps_left, step.may_stop
+        )
+        for step in steps
     ]
-    draws = [np.random.default_rng([seed, place]) for place in range(len(turns))]
-    plans = plan_turns(
-        mind, scenes, replace(config.search, noise_share=0.0), draws, along=[turn.actions.tolist() for turn in turns]
+    draws = [np.random.default_rng([seed, position]) for position in range(len(steps))]
+    plans = plan_steps(
+        networks, roots, replace(config.search, noise_share=0.0), draws, along=[step.actions.tolist() for step in steps]
     )
-    return [turn.rethought(plan) for turn, plan in zip(turns, plans, strict=True)]
+    return [step.with_new_search(plan) for step, plan in zip(steps, plans, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class ActorTask:
+    """An actor's chunk: the numbers of its episodes, [first, first + count)."""
+
+    number: int
+    first: int
+    count: int
+    seed: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayContext:
+    """Engine, reader, questions and h's parts, opened once for everything in a process."""
+
+    engine: Engine
+    reader: Reader
+    questions: Sequence[Question]
+    base: PretrainedEncoder
+    encoder: Encoder
+    pipeline: ObservationPipeline
+    grammar: QueryGrammar
+    index: Trie
+    config: Config
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        reader: Reader,
+        questions: Sequence[Question],
+        base: PretrainedEncoder,
+        config: Config,
+        threads: int = 1,
+    ) -> SelfPlayContext:
+        tokenizer = base.plain_tokenizer()
+        grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
+        encoder = Encoder(base.bert, base.tensors, tokenizer, threads=threads)
+        pipeline = ObservationPipeline.of(tokenizer, engine, encoder, grammar, config, threads)
+        index = vocabulary_trie(engine, pipeline.term_tokenizer)
+        return cls(engine, reader, questions, base, encoder, pipeline, grammar, index, config)
+
+    def environment(self, seed: int) -> Environment:
+        training = self.config.training
+        settings = Settings(
+            steps=training.steps, snippet=self.config.snippet, allow_stop=training.allow_stop, seed=seed
+        )  # fmt: skip
+        return Environment(self.engine, self.reader, settings)
+
+
+class Actor:
+    """Plays the episodes of tasks with the weights that are newest then."""
+
+    def __init__(self, context: SelfPlayContext, keep_rows: bool = False) -> None:
+        if not context.questions:
+            raise OrienteerError("no questions with answers to play; name a file of questions that have some")
+        self._context, self._keep_rows = context, keep_rows
+        self._environment: Environment | None = None
+
+    def __call__(self, task: ActorTask) -> list[Trajectory]:
+        context = self._context
+        tensors, update = published(Path(task.folder))
+        pipeline, words = self._pipeline(tensors)
+        own = {name.removeprefix(OWN): value for name, value in tensors.items() if name.startswith(OWN)}
+        networks = Networks(own, context.config.networks, words, context.grammar, context.index)
+        training = context.config.training
+        self._environment = self._environment or context.environment(task.seed)
+        return play_episodes(
+            self._environment, pipeline, networks, self._asked(task), task.seed,
+            guided_share=guided_probability(training.guided_share, training.guided_updates, update),
+            keep_rows=self._keep_rows,
+        )  # fmt: skip
+
+    def _pipeline(self, tensors: dict[str, NDArray[Any]]) -> tuple[ObservationPipeline, NDArray[np.float32]]:
+        """As they were; with new eyes where h is trained too."""
+        context = self._context
+        seen = {name: value for name, value in tensors.items() if not name.startswith(OWN)}
+        if not seen:
+            return context.pipeline, context.encoder.word_embeddings
+        tokenizer = context.base.plain_tokenizer()
+        threads = context.pipeline.threads
+        encoder = Encoder(context.base.bert, {**context.base.tensors, **seen}, tokenizer, threads=threads)
+        return ObservationPipeline.of(
+            tokenizer, context.engine, encoder, context.grammar, context.config, threads
+        ), encoder.word_embeddings
+
+    def _asked(self, task: ActorTask) -> list[tuple[int, Question]]:
+        """Each question once in every round, in a new order each time."""
+        questions = self._context.questions
+        asked = []
+        for number in range(task.first, task.first + task.count):
+            round_, position = divmod(number, len(questions))
+            order = np.random.default_rng([task.seed, 4, round_]).permutation(len(questions))
+            asked.append((number, questions[int(order[position])]))
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class ActorFactory:
+    """Opens index, reader and questions in whichever process the actor lives.
+
+    `only` are the ids of the questions to play, as sessions name them; none: all that have answers.
+    """
+
+    index: str
+    reader: str | None
+    cache: str | None
+    questions: tuple[str, ...]
+    base: str
+    config: Config
+    threads: int = 1
+    keep_rows: bool = False
+    only: frozenset[str] = frozenset()
+
+    def __call__(self) -> Callable[[ActorTask], list[Trajectory]]:
+        return Actor(self.context(), self.keep_rows)
+
+    def context(self) -> SelfPlayContext:
+        from orienteer.data import read_questions
+        from orienteer.engine.open import open_engine
+        from orienteer.reader import CachedReader, TrainedReader
+
+        engine = open_engine(Path(self.index), threads=self.threads)
+        trained = TrainedReader.from_pretrained(Path(self.reader) if self.reader else None, threads=self.threads)
+        reader = CachedReader(trained, disk=Path(self.cache) if self.cache else None)
+        found = [
+            question for path in self.questions for question in read_questions(Path(path))
+            if question.answers and (not self.only or clean(question.id) in self.only)
+        ]  # fmt: skip
+        return SelfPlayContext.of(engine, reader, found, load_pretrained(self.base), self.config, self.threads)

@@ -20,19 +20,18 @@ import torch
 from numpy.typing import NDArray
 
 from orienteer.agents.muzero import checkpoint
-from orienteer.agents.muzero.actors import Task
-from orienteer.agents.muzero.batch import Batcher, Start
-from orienteer.agents.muzero.collapse_detector import Limits, Watch
-from orienteer.agents.muzero.config import Config, Training
+from orienteer.agents.muzero.batch import BatchMaker, UnrollStart
+from orienteer.agents.muzero.collapse_detector import CollapseDetector, CollapseLimits
+from orienteer.agents.muzero.config import Config, TrainingConfig
 from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, QueryGrammar
-from orienteer.agents.muzero.learner import losses, make_optimiser, remembered
+from orienteer.agents.muzero.learner import losses, make_optimiser, stored_encodings
+from orienteer.agents.muzero.model_files import publish
+from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.networks_torch import MuZeroModel
-from orienteer.agents.muzero.replay import Replay
-from orienteer.agents.muzero.root import Mind
-from orienteer.agents.muzero.self_play import rethink
-from orienteer.agents.muzero.trajectory import Episode, Turn
+from orienteer.agents.muzero.replay import ReplayBuffer
+from orienteer.agents.muzero.self_play import ActorTask, reanalyse
+from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
-from orienteer.agents.muzero.weight_sync import publish
 from orienteer.errors import TrainingError
 from orienteer.training.log import Board
 from orienteer.workers import MakeWork, run_chunks
@@ -62,11 +61,11 @@ class Run:
     checkpoint_minutes: float = 3.0
     judge_chunks: int = 10
     patience: int = 0
-    limits: Limits = field(default_factory=Limits)
+    limits: CollapseLimits = field(default_factory=CollapseLimits)
 
 
 @dataclass(slots=True)
-class Place:
+class RunState:
     """Where a run stands, as a checkpoint keeps it."""
 
     cloned: int = 0
@@ -80,7 +79,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ChunkReport:
     """What a caller may show: one line a chunk."""
 
     chunk: int
@@ -94,7 +93,7 @@ Keep = Callable[[Path, Mapping[str, NDArray[Any]], Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class RunComponents:
     """What a run is made of.
 
     model      g, f and what leads into them; `h` where h is trained too
@@ -108,7 +107,7 @@ class Parts:
     grammar: QueryGrammar
     index: Trie
     words: NDArray[np.float32]
-    make_actor: MakeWork[Task, list[Episode]]
+    make_actor: MakeWork[ActorTask, list[Trajectory]]
     h: torch.nn.Module | None = None
     judge: Judge | None = None
     keep: Keep | None = None
@@ -117,10 +116,10 @@ class Parts:
 def train(
     config: Config,
     run: Run,
-    parts: Parts,
-    demonstrations: Sequence[Episode] = (),
-    show: Callable[[Progress], None] = lambda progress: None,
-) -> Place:
+    parts: RunComponents,
+    demonstrations: Sequence[Trajectory] = (),
+    show: Callable[[ChunkReport], None] = lambda progress: None,
+) -> RunState:
     """Trains from the last checkpoint in `run.out` if there is one; leaves the best weights in `run.out / best`."""
     return _Learner(config, run, parts, demonstrations, show).run()
 
@@ -129,8 +128,8 @@ class _Learner:
     """A run under way."""
 
     def __init__(
-        self, config: Config, run: Run, parts: Parts, demonstrations: Sequence[Episode],
-        show: Callable[[Progress], None],
+        self, config: Config, run: Run, parts: RunComponents, demonstrations: Sequence[Trajectory],
+        show: Callable[[ChunkReport], None],
     ) -> None:  # fmt: skip
         self.config, self.options, self.parts, self.show = config, run, parts, show
         torch.manual_seed(run.seed)
@@ -142,16 +141,20 @@ class _Learner:
             decay = config.training.weight_decay
             self.optimiser.add_param_group({"params": trained, "weight_decay": decay, "share": 0.05})
         discount = config.search.discount
-        self.replay = Replay(config.training, discount)
-        self.demonstrations = Replay(_unbounded(config), discount)
+        self.replay = ReplayBuffer(config.training, discount)
+        self.demonstrations = ReplayBuffer(_unbounded(config), discount)
         self.demonstrations.add(demonstrations)
-        self.batcher = Batcher(parts.grammar, parts.index, config.training.unroll, config.sizes, discount)
-        self.place = Place(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
-        self.watch = Watch.from_dict(run.limits, self.place.watch) if self.place.watch else Watch(run.limits)
+        self.batcher = BatchMaker(parts.grammar, parts.index, config.training.unroll, config.networks, discount)
+        self.place = RunState(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
+        self.watch = (
+            CollapseDetector.from_dict(run.limits, self.place.watch)
+            if self.place.watch
+            else CollapseDetector(run.limits)
+        )
         self.began, self.already, self.saved = time.monotonic(), self.place.spent, time.monotonic()
         self.board = Board(run.out)
 
-    def run(self) -> Place:
+    def run(self) -> RunState:
         if self.place.stopped:
             return self.place
         self._imitate()
@@ -166,11 +169,11 @@ class _Learner:
         self._save()
         return self.place
 
-    def _tasks(self) -> list[Task]:
+    def _tasks(self) -> list[ActorTask]:
         count = self.config.training.episodes
         done = set(self.place.done)
         return [
-            Task(number, number * count, count, self.options.seed, str(self.options.out))
+            ActorTask(number, number * count, count, self.options.seed, str(self.options.out))
             for number in range(self.options.chunks)
             if number not in done
         ]  # fmt: skip
@@ -183,12 +186,12 @@ class _Learner:
         while self.place.cloned < self.options.clone_updates and not self._late():
             chance = np.random.default_rng([self.options.seed, 1, self.place.cloned])
             starts = self._drawn(self.demonstrations, self.config.training.batch, chance)[1]
-            sums.update(self._learn(starts, self.config.training.clone_rate)[0])
+            sums.update(self._learn(starts, self.config.training.imitation_rate)[0])
             self.place.cloned += 1
             summed += 1
             if self.place.cloned % 50 == 0 or self.place.cloned == self.options.clone_updates:
                 values = {name: value / summed for name, value in sums.items()}
-                self._report(Progress(-1, self.place.cloned, values, {}))
+                self._report(ChunkReport(-1, self.place.cloned, values, {}))
                 sums.clear()
                 summed = 0
                 self._save_now_and_then()
@@ -196,16 +199,16 @@ class _Learner:
             # What nothing has been played for yet is the best so far: reinforcement has to be better than it.
             judged = self._judge()
             if judged:
-                self._report(Progress(-1, self.place.cloned, {}, judged))
+                self._report(ChunkReport(-1, self.place.cloned, {}, judged))
             self._save()
 
-    def _play(self, results: Iterator[tuple[int, list[Episode]]], tasks: Sequence[Task]) -> None:
+    def _play(self, results: Iterator[tuple[int, list[Trajectory]]], tasks: Sequence[ActorTask]) -> None:
         began = time.monotonic()
-        for number, episodes in results:
+        for number, trajectories in results:
             task = tasks[number]
             played = time.monotonic()
-            self.replay.add(episodes)
-            values = self._learn_from(episodes)
+            self.replay.add(trajectories)
+            values = self._learn_from(trajectories)
             values |= {"seconds playing": played - began, "seconds learning": time.monotonic() - played}
             self.place.done.append(task.number)
             why = self.watch.see(values.get("entropy", 1.0), values["reward"])
@@ -214,7 +217,7 @@ class _Learner:
             judged: Mapping[str, float] = {}
             if len(self.place.done) % self.options.judge_chunks == 0:
                 judged = self._judge()
-            self._report(Progress(task.number, self.place.update, values, judged))
+            self._report(ChunkReport(task.number, self.place.update, values, judged))
             if why:
                 self.place.stopped = f"collapsed: {why}"
             elif self.options.patience and self.place.misses >= self.options.patience:
@@ -224,7 +227,7 @@ class _Learner:
                 break
             began = time.monotonic()
 
-    def _learn_from(self, episodes: Sequence[Episode]) -> dict[str, float]:
+    def _learn_from(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         """The updates that one chunk brings, and what to log of it."""
         sums: Counter[str] = Counter()
         training = self.config.training
@@ -234,35 +237,35 @@ class _Learner:
             shown = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
             places, starts = self._drawn(self.replay, training.batch - shown, chance)
             # Advice chooses by what the agent does not see: what it gained tells nothing of what the agent will.
-            starts = [replace(start, worth=not start.episode.advised) for start in starts]
+            starts = [replace(start, learn_value=not start.trajectory.guided) for start in starts]
             if shown:
                 others = self._drawn(self.demonstrations, shown, chance)[1]
-                starts += [replace(start, worth=False) for start in others]
+                starts += [replace(start, learn_value=False) for start in others]
             found, errors = self._learn(starts, training.learning_rate)
             self.replay.surprise(places, errors[: len(places)])
             sums.update(found)
             self.place.update += 1
         self._rethink()
-        return {**{name: value / max(1, updates) for name, value in sums.items()}, **summary(episodes)}
+        return {**{name: value / max(1, updates) for name, value in sums.items()}, **summary(trajectories)}
 
     def _drawn(
-        self, memory: Replay, count: int, chance: np.random.Generator
-    ) -> tuple[Sequence[tuple[int, int]], list[Start]]:
+        self, buffer: ReplayBuffer, count: int, chance: np.random.Generator
+    ) -> tuple[Sequence[tuple[int, int]], list[UnrollStart]]:
         """So many turns of a memory, by their places in it and as starts."""
-        drawn = memory.draw(count, chance)
+        drawn = buffer.draw(count, chance)
         starts = []
-        for (owner, turn), weight in zip(drawn.places, drawn.weights, strict=True):
-            path = memory.path(owner)
-            rules = int(path.starts[turn + 1] - path.starts[turn])
+        for (owner, step), weight in zip(drawn.positions, drawn.weights, strict=True):
+            path = buffer.sequence(owner)
+            rules = int(path.starts[step + 1] - path.starts[step])
             skip = int(chance.integers(rules)) if rules > self.config.training.unroll else 0
-            starts.append(Start(memory.episodes[owner], path, turn, skip, float(weight)))
-        return drawn.places, starts
+            starts.append(UnrollStart(buffer.trajectories[owner], path, step, skip, float(weight)))
+        return drawn.positions, starts
 
-    def _learn(self, starts: Sequence[Start], rate: float) -> tuple[Mapping[str, float], NDArray[np.float64]]:
+    def _learn(self, starts: Sequence[UnrollStart], rate: float) -> tuple[Mapping[str, float], NDArray[np.float64]]:
         """One update; the losses, and how far each first value was off."""
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["share"]
-        see = self.parts.h if self.parts.h is not None else remembered
+        see = self.parts.h if self.parts.h is not None else stored_encodings
         found = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, see)
         self.optimiser.zero_grad()
         found.total.backward()
@@ -279,11 +282,13 @@ class _Learner:
         if not count or not len(self.replay) or self.parts.h is not None:
             return
         chance = np.random.default_rng([self.options.seed, 3, self.place.update])
-        places = list(dict.fromkeys(self.replay.draw(count, chance).places))
-        turns: list[Turn] = [self.replay.episodes[owner].turns[turn] for owner, turn in places]
-        mind = Mind(self.model.tensors(), self.config.sizes, self.parts.words, self.parts.grammar, self.parts.index)
-        for (owner, turn), made in zip(places, rethink(turns, mind, self.config, self.place.update), strict=True):
-            self.replay.rethought(owner, turn, made)
+        places = list(dict.fromkeys(self.replay.draw(count, chance).positions))
+        steps: list[TrajectoryStep] = [self.replay.trajectories[owner].steps[step] for owner, step in places]
+        networks = Networks(
+            self.model.tensors(), self.config.networks, self.parts.words, self.parts.grammar, self.parts.index
+        )
+        for (owner, step), made in zip(places, reanalyse(steps, networks, self.config, self.place.update), strict=True):
+            self.replay.with_new_search(owner, step, made)
 
     def _weights(self) -> dict[str, NDArray[Any]]:
         own = {f"muzero.{name}": value for name, value in self.model.tensors().items()}
@@ -319,7 +324,7 @@ class _Learner:
             }  # fmt: skip
             self.parts.keep(self.options.out / name, self._weights(), notes)
 
-    def _report(self, progress: Progress) -> None:
+    def _report(self, progress: ChunkReport) -> None:
         self._log({_named(name): value for name, value in progress.values.items()})
         self.show(progress)
 
@@ -342,23 +347,23 @@ class _Learner:
         self.saved = time.monotonic()
 
 
-def summary(episodes: Sequence[Episode]) -> dict[str, float]:
-    """What a chunk of episodes was like."""
-    count, turns = max(1, len(episodes)), [turn for episode in episodes for turn in episode.turns]
-    steps = max(1, len(turns))
-    found = {
-        "reward": sum(episode.gain for episode in episodes) / count,
-        "length": steps / count,
-        "stops": sum(episode.ended == "stop" for episode in episodes) / count,
-        "empty": sum(episode.empty for episode in episodes) / steps,
-        "advised": sum(episode.advised for episode in episodes) / count,
-        "search_value": sum(float(turn.values[0]) for turn in turns) / steps,
+def summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Statistics of a chunk of episodes."""
+    episodes, steps = max(1, len(trajectories)), [step for trajectory in trajectories for step in trajectory.steps]
+    count = max(1, len(steps))
+    values = {
+        "reward": sum(trajectory.gain for trajectory in trajectories) / episodes,
+        "length": count / episodes,
+        "stops": sum(trajectory.ended == "stop" for trajectory in trajectories) / episodes,
+        "empty": sum(trajectory.empty for trajectory in trajectories) / count,
+        "advised": sum(trajectory.guided for trajectory in trajectories) / episodes,
+        "search_value": sum(float(step.values[0]) for step in steps) / count,
     }
-    operators = Counter(int(turn.states[-1][OPERATOR]) for turn in turns)
+    operators = Counter(int(step.states[-1][OPERATOR]) for step in steps)
     for number, operator in enumerate(OPERATORS):
         name = {"or": "plain", "^": f"^{operator.weight:g}"}.get(operator.op, operator.op)
-        found[f"operator {name}"] = operators[number] / steps
-    return found
+        values[f"operator {name}"] = operators[number] / count
+    return values
 
 
 def _named(name: str) -> str:
@@ -370,5 +375,5 @@ def _named(name: str) -> str:
     return f"play/{name}"
 
 
-def _unbounded(config: Config) -> Training:
-    return replace(config.training, replay=1 << 30, priority=0.0, importance=0.0)
+def _unbounded(config: Config) -> TrainingConfig:
+    return replace(config.training, replay_size=1 << 30, priority=0.0, importance=0.0)

@@ -1,13 +1,14 @@
-"""Tries over words as sequences of wordpieces: those of an observation, and that of a whole index.
+"""Tries over terms as sequences of wordpieces: those of an observation, and that of an index's vocabulary.
 
 Nodes are numbered level by level, so that the children of a node follow each other: a node is its piece, the number of
-its first child, how many there are, and a few bits: nine bytes. That of an index lies in files, mapped into memory.
+its first child, the number of its children, and flags: nine bytes. The trie of an index is kept in memory-mapped files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.agents.muzero.grammar import LOCAL
 from orienteer.data.atomic import atomic_path, atomic_write
+from orienteer.engine.protocol import Engine, StoresTerms, fingerprint_of
 from orienteer.errors import ModelCorruptError, OrienteerError
 from orienteer.reader.encoding import pieces
 from orienteer.session import Term
+from orienteer.session.observation import Source
 
+LOCAL: tuple[Source, ...] = ("question", "title", "snippet", "answer")
 MOST_PIECES = 16  # of a word; what follows is left out
 ENDS, CHILD_ENDS, CHILD_GOES_ON = 1, 2, 4  # what is told of a node: a word ends here; at a child; a child has children
 
@@ -33,30 +36,30 @@ class Trie(NamedTuple):
     """Arrays [nodes]; node 0 is the root. `word` is the number of the word that ends there, -1 for none."""
 
     piece: NDArray[np.uint16]
-    first: NDArray[np.int32]
-    degree: NDArray[np.uint16]
-    told: NDArray[np.uint8]
+    first_child: NDArray[np.int32]
+    num_children: NDArray[np.uint16]
+    flags: NDArray[np.uint8]
     word: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.piece)
 
     def children(self, node: int) -> range:
-        first = int(self.first[node])
-        return range(first, first + int(self.degree[node]))
+        first = int(self.first_child[node])
+        return range(first, first + int(self.num_children[node]))
 
     def child(self, node: int, piece: int) -> int:
         """The child with a piece; -1 where there is none."""
         found = self.children(node)
-        place = int(np.searchsorted(self.piece[found.start : found.stop], piece))
-        return found[place] if place < len(found) and self.piece[found[place]] == piece else -1
+        position = int(np.searchsorted(self.piece[found.start : found.stop], piece))
+        return found[position] if position < len(found) and self.piece[found[position]] == piece else -1
 
     def words(self) -> Iterator[tuple[Pieces, int]]:
         """Every word with its number, by walking: slow, for tests and displays."""
         waiting: list[tuple[int, Pieces]] = [(0, ())]
         while waiting:
             node, before = waiting.pop()
-            if self.told[node] & ENDS:
+            if self.flags[node] & ENDS:
                 yield before, int(self.word[node])
             waiting += [(child, (*before, int(self.piece[child]))) for child in self.children(node)]
 
@@ -90,11 +93,11 @@ def build_trie(table: NDArray[np.int32], numbers: NDArray[np.int32]) -> Trie:
         done = np.flatnonzero(lengths == level + 1)[::-1]  # backwards, so that the first of equal rows stays
         word[here[done]] = numbers[done]
         above = here
-    told = np.where(word >= 0, ENDS, 0).astype(np.uint8)
+    flags = np.where(word >= 0, ENDS, 0).astype(np.uint8)
     for bit, holds in ((CHILD_ENDS, word >= 0), (CHILD_GOES_ON, count > 0)):
         up_to = np.concatenate([[0], np.cumsum(holds)])
-        told |= np.where((count > 0) & (up_to[first + count] > up_to[first]), bit, 0).astype(np.uint8)
-    return Trie(piece, first, count.astype(np.uint16), told, word)
+        flags |= np.where((count > 0) & (up_to[first + count] > up_to[first]), bit, 0).astype(np.uint8)
+    return Trie(piece, first, count.astype(np.uint16), flags, word)
 
 
 def as_table(words: Sequence[Pieces]) -> NDArray[np.int32]:
@@ -105,7 +108,7 @@ def as_table(words: Sequence[Pieces]) -> NDArray[np.int32]:
     return table
 
 
-class Spelling:
+class TermTokenizer:
     """Terms as wordpieces, remembered."""
 
     def __init__(self, tokenizer: Tokenizer, size: int = 1 << 16) -> None:
@@ -153,13 +156,15 @@ class LocalTries(NamedTuple):
     roots: NDArray[np.int32]
 
 
-def local_tries(terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bool] | None = None) -> LocalTries:
+def local_tries(
+    terms: Sequence[Term], term_tokenizer: TermTokenizer, promoted: Sequence[bool] | None = None
+) -> LocalTries:
     """One trie a source; a word's number is that of its term.
 
     Without advice both polarities share their tries. With it, `promoted` says which terms are Σ↑; the others are Σ↓. A
     polarity that would have no word at all takes any, as no advice at all.
     """
-    spelt = [spelling.pieces(term.text) for term in terms]
+    spelt = [term_tokenizer.pieces(term.text) for term in terms]
     polarities: list[tuple[int, Sequence[bool]]] = [(0, [True] * len(terms))]
     if promoted is not None:
         down = [not good for good in promoted]
@@ -168,8 +173,8 @@ def local_tries(terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bo
     words: list[Pieces] = []
     numbers: list[int] = []
     for polarity, wanted in polarities:
-        for place, source in enumerate(LOCAL):
-            root = polarity * len(LOCAL) + place
+        for position, source in enumerate(LOCAL):
+            root = polarity * len(LOCAL) + position
             for number, (term, spelling_of) in enumerate(zip(terms, spelt, strict=True)):
                 if wanted[number] and source in term.sources:
                     words.append((root, *spelling_of))
@@ -183,7 +188,8 @@ def local_tries(terms: Sequence[Term], spelling: Spelling, promoted: Sequence[bo
     return LocalTries(trie, roots)
 
 
-_FILES = ("piece", "first", "degree", "told")
+# Fields of `Trie` and the names of their files.
+_FILES = {"piece": "piece", "first_child": "first", "num_children": "degree", "flags": "told"}
 _DONE = "trie.json"
 
 
@@ -191,34 +197,34 @@ class IndexTrieError(OrienteerError):
     """Files of an index's trie that cannot be written or are damaged."""
 
 
-def write_index_trie(folder: Path, terms: Sequence[str], spelling: Spelling) -> int:
+def write_index_trie(folder: Path, terms: Sequence[str], term_tokenizer: TermTokenizer) -> int:
     """The trie of an index's vocabulary, in files; how many words it holds.
 
     `trie.json` comes last: without it there is no trie.
     """
-    words = list(spelling.of_index(terms))
+    words = list(term_tokenizer.of_index(terms))
     trie = build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise IndexTrieError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
-    for name in _FILES:
-        with atomic_path(folder / f"{name}.npy") as partial, partial.open("wb") as file:
+    for name, file_name in _FILES.items():
+        with atomic_path(folder / f"{file_name}.npy") as partial, partial.open("wb") as file:
             np.save(file, getattr(trie, name))
-    told = {"words": len(words), "nodes": len(trie), "spelling": spelling.digest}
+    told = {"words": len(words), "nodes": len(trie), "spelling": term_tokenizer.digest}
     atomic_write(folder / _DONE, json.dumps(told) + "\n")
     return len(words)
 
 
-def open_index_trie(folder: Path, spelling: Spelling) -> Trie | None:
+def open_index_trie(folder: Path, term_tokenizer: TermTokenizer) -> Trie | None:
     """The trie that was written there, memory-mapped; None where there is none of this spelling."""
     try:
         told: dict[str, Any] = json.loads((folder / _DONE).read_text())
-        if told["spelling"] != spelling.digest:
+        if told["spelling"] != term_tokenizer.digest:
             return None
         # Mapped as writable, though nothing writes: compiled code takes it for the same kind of array as others.
         piece, first, count, flags = (
-            np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _FILES
+            np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _FILES.values()
         )  # fmt: skip
     except FileNotFoundError:
         return None
@@ -228,3 +234,41 @@ def open_index_trie(folder: Path, spelling: Spelling) -> Trie | None:
         raise IndexTrieError(f"{folder}: a damaged trie, its files differ in length; delete the folder")
     # Words of the index are only thought of, never asked for, so their numbers are not kept.
     return Trie(piece, first, count, flags, np.full(1, -1, np.int32))
+
+
+_SMALL = 20_000  # terms: so few are spelt sooner than they are read
+
+
+def vocabulary_trie(engine: Engine, term_tokenizer: TermTokenizer, folder: Path | None = None) -> Trie:
+    """The trie of an engine's vocabulary; of an engine that does not tell its terms, that of all whole wordpieces.
+
+    It is kept in `folder`, or in the user's cache, by the index's fingerprint.
+    """
+    if not isinstance(engine, StoresTerms):
+        return build_vocabulary_trie(term_tokenizer.whole_words(), term_tokenizer)
+    if engine.vocabulary_size <= _SMALL:
+        return build_vocabulary_trie(_terms(engine), term_tokenizer)
+    home = folder or cache_folder() / f"{fingerprint_of(engine)}-{term_tokenizer.digest}"
+    found = open_index_trie(home, term_tokenizer)
+    if found is None:
+        terms = _terms(engine)
+        try:
+            write_index_trie(home, terms, term_tokenizer)
+            found = open_index_trie(home, term_tokenizer)
+        except OrienteerError:  # nowhere to keep it
+            found = None
+    return found if found is not None else build_vocabulary_trie(_terms(engine), term_tokenizer)
+
+
+def _terms(engine: StoresTerms) -> list[str]:
+    return [engine.term(number) for number in range(engine.vocabulary_size)]
+
+
+def build_vocabulary_trie(terms: Sequence[str], term_tokenizer: TermTokenizer) -> Trie:
+    words = list(term_tokenizer.of_index(terms))
+    return build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
+
+
+def cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "orienteer" / "tries"

@@ -1,10 +1,10 @@
-"""Tree search as MuZero does it: a slow, obvious reference and a fast one for many trees at once."""
+"""Tree search as in MuZero and Gumbel MuZero, for a batch of trees. Tests compare it with a plain reference."""
 
-from orienteer.agents.muzero.mcts.batched_search import Forest, search
-from orienteer.agents.muzero.mcts.model import Expansion, Model
-from orienteer.agents.muzero.mcts.root_policy import RootNoise, policy_of, root_noise, sample
+from orienteer.agents.muzero.mcts.policies import RootNoise, policy_of, root_noise, sample
+from orienteer.agents.muzero.mcts.search import Expansion, Model, search
 from orienteer.agents.muzero.mcts.settings import SearchSettings
+from orienteer.agents.muzero.mcts.tree import SearchResult
 
 __all__ = [
-    "Expansion", "Forest", "Model", "RootNoise", "SearchSettings", "policy_of", "root_noise", "sample", "search",
+    "Expansion", "Model", "RootNoise", "SearchResult", "SearchSettings", "policy_of", "root_noise", "sample", "search",
 ]  # fmt: skip

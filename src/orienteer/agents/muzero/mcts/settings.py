@@ -1,4 +1,4 @@
-"""How a tree is searched."""
+"""Settings of the tree search."""
 
 from __future__ import annotations
 

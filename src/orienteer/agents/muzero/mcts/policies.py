@@ -1,4 +1,4 @@
-"""Before a search the noise, after it the policy and the choice."""
+"""Root policies: noise before a search, the policy and the chosen action after it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from orienteer.agents.muzero.mcts.settings import SearchSettings
 
-Floats = NDArray[np.float64]
+Float64s = NDArray[np.float64]
 
 
 class RootNoise(NamedTuple):
     """What is drawn for a root's children before a search [children]: Dirichlet's shares, Gumbel's scores."""
 
-    dirichlet: Floats | None = None
-    gumbel: Floats | None = None
+    dirichlet: Float64s | None = None
+    gumbel: Float64s | None = None
 
 
 def root_noise(count: int, settings: SearchSettings, draw: np.random.Generator | None) -> RootNoise:
@@ -30,7 +30,7 @@ def root_noise(count: int, settings: SearchSettings, draw: np.random.Generator |
 
 def noisy_priors(
     priors: NDArray[np.float32], noise: RootNoise, settings: SearchSettings
-) -> tuple[NDArray[np.float32], Floats, NDArray[np.int64]]:
+) -> tuple[NDArray[np.float32], Float64s, NDArray[np.int64]]:
     """The root's priors with their noise, the scores that Gumbel's choice starts from, and the children's new order.
 
     The order is by prior, or by score, highest first; equal ones as they were.
@@ -46,7 +46,7 @@ def noisy_priors(
     return mixed[order], scores[order], order
 
 
-def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Floats:
+def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Float64s:
     """Visit counts to the power of 1 / temperature, as shares; all to the most visited where it is 0."""
     counts = visits.astype(np.float64)
     if temperature == 0:
@@ -56,10 +56,10 @@ def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Floats:
     if counts.sum() == 0:
         return np.full(len(counts), 1 / len(counts))
     powered = (counts / counts.max()) ** (1 / temperature)
-    shares: Floats = powered / powered.sum()
+    shares: Float64s = powered / powered.sum()
     return shares
 
 
-def sample(shares: Floats, draw: np.random.Generator) -> int:
+def sample(shares: Float64s, draw: np.random.Generator) -> int:
     """A place drawn by its share."""
     return min(int(np.searchsorted(np.cumsum(shares), draw.random(), side="right")), len(shares) - 1)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from orienteer.agents.muzero.mcts.model import Expansion, Model
-from orienteer.agents.muzero.mcts.root_policy import RootNoise, noisy_priors
+from orienteer.agents.muzero.mcts.policies import RootNoise, noisy_priors
+from orienteer.agents.muzero.mcts.search import Expansion, Model
 from orienteer.agents.muzero.mcts.settings import SearchSettings
 
 QUIET = RootNoise()

@@ -9,23 +9,23 @@ from little_vocabulary import SPELLING, TERMS, little_tokenizer
 from numpy.typing import NDArray
 
 from orienteer.agents.action_space import SLOTS
-from orienteer.agents.muzero.config import Config, Sizes, Support, Training
+from orienteer.agents.muzero.config import Config, NetworkConfig, Support, TrainingConfig
 from orienteer.agents.muzero.grammar import QueryGrammar
-from orienteer.agents.muzero.learned_model import Scene
 from orienteer.agents.muzero.mcts import SearchSettings
-from orienteer.agents.muzero.representation import Sight
-from orienteer.agents.muzero.root import Mind
+from orienteer.agents.muzero.networks import Networks
+from orienteer.agents.muzero.representation import EncodedObservation
+from orienteer.agents.muzero.root import RootState, root_state
 from orienteer.agents.muzero.tries import Trie, as_table, build_trie, local_tries
 from orienteer.session import Term
 
 PIECES, WORD_WIDTH, WHOLE, WIDTH = little_tokenizer().get_vocab_size(), 16, 20, 12
-SIZES = Sizes(
-    lstm=16, head=8, embed=8, gru=4, past=4, value=Support(-1.0, 1.0, 5), reward=Support(-1.0, 1.0, 5)
+SIZES = NetworkConfig(
+    lstm=16, head=8, embed=8, gru=4, history=4, value=Support(-1.0, 1.0, 5), reward=Support(-1.0, 1.0, 5)
 )  # fmt: skip
 CONFIG = Config(
-    sizes=SIZES,
+    networks=SIZES,
     search=SearchSettings(simulations=12, children=20),
-    training=Training(batch=8, episodes=4, updates=2, replay=60, steps=4),
+    training=TrainingConfig(batch=8, episodes=4, updates=2, replay_size=60, steps=4),
 )
 INDEX_WORDS = "river rivers storm tower lights keeper keepers".split()
 
@@ -40,7 +40,12 @@ def word_table(seed: int = 0) -> NDArray[np.float32]:
 
 
 def random_tensors(
-    sizes: Sizes, rules: int, seed: int = 0, whole: int = WHOLE, width: int = WIDTH, word_width: int = WORD_WIDTH
+    sizes: NetworkConfig,
+    rules: int,
+    seed: int = 0,
+    whole: int = WHOLE,
+    width: int = WIDTH,
+    word_width: int = WORD_WIDTH,
 ) -> dict[str, NDArray[Any]]:
     draw = np.random.default_rng(seed)
     made: dict[str, NDArray[Any]] = {}
@@ -84,21 +89,21 @@ def random_tensors(
     return made
 
 
-def tiny_mind(grammar: QueryGrammar, sizes: Sizes = SIZES, seed: int = 0) -> Mind:
-    return Mind(random_tensors(sizes, len(grammar), seed), sizes, word_table(seed), grammar, index_trie())
+def tiny_networks(grammar: QueryGrammar, sizes: NetworkConfig = SIZES, seed: int = 0) -> Networks:
+    return Networks(random_tensors(sizes, len(grammar), seed), sizes, word_table(seed), grammar, index_trie())
 
 
-def random_sight(terms: list[Term], seed: int) -> Sight:
+def random_encoding(terms: list[Term], seed: int) -> EncodedObservation:
     draw = np.random.default_rng(seed)
-    return Sight(
+    return EncodedObservation(
         draw.normal(size=WHOLE).astype(np.float32), draw.normal(size=(len(terms), WIDTH)).astype(np.float32),
         draw.normal(size=(len(terms), len(SLOTS))).astype(np.float32), float(draw.normal()),
     )  # fmt: skip
 
 
-def random_scene(mind: Mind, seed: int, may_stop: bool = False, past: tuple[int, ...] = (1, 2)) -> Scene:
+def random_root(networks: Networks, seed: int, may_stop: bool = False, past: tuple[int, ...] = (1, 2)) -> RootState:
     draw = np.random.default_rng(seed)
     kept = [
         TERMS[n] for n in sorted(draw.choice(len(TERMS), size=int(draw.integers(1, len(TERMS) + 1)), replace=False))
     ]
-    return mind.scene(random_sight(kept, seed), kept, local_tries(kept, SPELLING), past, 3, may_stop)
+    return root_state(networks, random_encoding(kept, seed), kept, local_tries(kept, SPELLING), past, 3, may_stop)

@@ -1,0 +1,128 @@
+"""Search trees as arrays, many in a batch, and what is read off them after a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orienteer.agents.muzero.mcts.settings import SearchSettings
+
+Int32s = NDArray[np.int32]
+Float64s = NDArray[np.float64]
+NONE = -1
+
+
+class Trees(NamedTuple):
+    """B trees of at most N nodes with at most C children each.
+
+    size                     [B] nodes so far
+    parent, place            [B, N] a node's parent, and which of its children the node is
+    visits, total, reward    [B, N]
+    degree, tried            [B, N] children, and how many of them, the first, have a node
+    action, prior, node      [B, N, C] a child's action, prior, and node, -1 until it is tried
+    edge_visits, q           [B, N, C]
+    edge                     [B, N, C] the child's place as the model gave it
+    low, high                [B] the bounds of Q
+    """
+
+    size: Int32s
+    parent: Int32s
+    child_index: Int32s
+    visits: Int32s
+    value_sum: Float64s
+    reward: Float64s
+    num_children: Int32s
+    num_expanded: Int32s
+    child_action: Int32s
+    child_prior: NDArray[np.float32]
+    child_node: Int32s
+    child_visits: Int32s
+    child_q: Float64s
+    child_edge: Int32s
+    min_q: Float64s
+    max_q: Float64s
+
+
+class SearchResult:
+    """Trees and the settings that they were grown with.
+
+    scores      [B, C]: what Gumbel's choice starts from
+    estimates   [B]: what the model says of each root before any search
+    """
+
+    def __init__(self, trees: Trees, scores: Float64s, estimates: Float64s, settings: SearchSettings) -> None:
+        self.trees, self.scores, self.estimates, self.settings = trees, scores, estimates, settings
+
+    def __len__(self) -> int:
+        return len(self.trees.size)
+
+    def actions(self, tree: int) -> Int32s:
+        """The root's actions, in the order of its children."""
+        return self.trees.child_action[tree, 0, : self.trees.num_children[tree, 0]]
+
+    def visits(self, tree: int) -> Int32s:
+        return self.trees.child_visits[tree, 0, : self.trees.num_children[tree, 0]]
+
+    def priors(self, tree: int) -> NDArray[np.float32]:
+        return self.trees.child_prior[tree, 0, : self.trees.num_children[tree, 0]]
+
+    def value(self, tree: int) -> float:
+        """The mean of all values met from the root on; the model's own where nothing was searched."""
+        visits = self.trees.visits[tree, 0]
+        return float(self.trees.value_sum[tree, 0] / visits if visits else self.estimates[tree])
+
+    def gumbel_scores(self, tree: int) -> Float64s:
+        """What Gumbel's choice goes by at the end: the score and the value of each child of the root."""
+        return self._scaled(tree) + self.scores[tree, : self.trees.num_children[tree, 0]]
+
+    def improved_policy(self, tree: int, log_priors: Float64s) -> Float64s:
+        """softmax(logits + σ(completed Q)): Gumbel MuZero's target for the policy."""
+        logits = log_priors + self._scaled(tree)
+        shares = np.exp(logits - logits.max())
+        policy: Float64s = shares / shares.sum()
+        return policy
+
+    def _scaled(self, tree: int) -> Float64s:
+        trees, settings = self.trees, self.settings
+        visits = self.visits(tree)
+        low, high = trees.min_q[tree], trees.max_q[tree]
+        q = np.where(visits > 0, trees.child_q[tree, 0, : len(visits)], self.value(tree))
+        if high > low:
+            shares = (q - low) / max(high - low, settings.least_range)
+        else:
+            shares = q if settings.least_range == 0 else np.zeros_like(q)
+        scaled: Float64s = (settings.gumbel_visit + visits.max(initial=0)) * settings.gumbel_scale * shares
+        return scaled
+
+    def best_child(self, tree: int) -> int:
+        """The place of the child to take where nothing is left to chance; the likeliest where nothing was searched."""
+        visits = self.visits(tree)
+        if not self.settings.gumbel or not visits.any():
+            return int(np.argmax(visits))
+        outlooks = np.where(visits == visits.max(), self.gumbel_scores(tree), -np.inf)
+        return int(np.argmax(outlooks))
+
+    def depths(self, tree: int) -> Iterator[int]:
+        """How far each node is from the root."""
+        depth = [0]
+        for node in range(1, int(self.trees.size[tree])):
+            depth.append(depth[self.trees.parent[tree, node]] + 1)
+        return iter(depth)
+
+
+def _empty(batch: int, nodes: int, children: int) -> Trees:
+    def ints(*shape: int) -> Int32s:
+        return np.zeros(shape, np.int32)
+
+    wide = (batch, nodes, children)
+    return Trees(
+        np.ones(batch, np.int32), np.full((batch, nodes), NONE, np.int32), ints(batch, nodes), ints(batch, nodes),
+        np.zeros((batch, nodes)), np.zeros((batch, nodes)), ints(batch, nodes), ints(batch, nodes),
+        # What is not yet a child is never read.
+        np.empty(wide, np.int32), np.empty(wide, np.float32), np.empty(wide, np.int32), np.empty(wide, np.int32),
+        np.empty(wide), np.empty(wide, np.int32),
+        np.full(batch, np.inf), np.full(batch, -np.inf),
+    )  # fmt: skip
