@@ -19,11 +19,13 @@ from orienteer.data import Passage  # noqa: E402
 from orienteer.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.models.fake_quantization import rounded  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
-from orienteer.reader.batches import Share, StreamConfig, batches, cut_whole, groups_of, piece_span  # noqa: E402
+from orienteer.reader.batches import batches, cut_whole, groups_of, piece_span  # noqa: E402
+from orienteer.reader.config import Share, StreamConfig, TrainConfig  # noqa: E402
 from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
 from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
 from orienteer.reader.model import ReaderModel, tensors_of  # noqa: E402
-from orienteer.reader.train import Progress, TrainConfig, rank_loss, schedule, span_loss, train  # noqa: E402
+from orienteer.reader.train import rank_loss, span_loss, train  # noqa: E402
+from orienteer.training.loop import Progress, warmup_cosine  # noqa: E402
 
 
 def rows(count: int = 60) -> list[TrainingRow]:
@@ -189,9 +191,9 @@ def test_a_span_of_characters_becomes_the_pieces_that_touch_it():
 
 
 def test_the_schedule_rises_in_a_line_and_falls_to_nothing():
-    assert schedule(0.05, 0.1) == pytest.approx(0.5)
-    assert schedule(0.1, 0.1) == pytest.approx(1.0)
-    assert schedule(1.0, 0.1) == pytest.approx(0.0)
+    assert warmup_cosine(0.05, 0.1) == pytest.approx(0.5)
+    assert warmup_cosine(0.1, 0.1) == pytest.approx(1.0)
+    assert warmup_cosine(1.0, 0.1) == pytest.approx(0.0)
 
 
 def test_a_positive_and_its_negatives_stay_in_one_batch_and_one_part():

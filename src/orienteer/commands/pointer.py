@@ -17,7 +17,6 @@ from orienteer.errors import MissingExtraError, OrienteerError
 if TYPE_CHECKING:
     from orienteer.agents.pointer.model_files import PointerFiles
     from orienteer.data import Question
-    from orienteer.reader.train import Progress
 
 
 def train_pointer(
@@ -65,7 +64,8 @@ def train_pointer(
     try:
         import torch  # noqa: F401
 
-        from orienteer.agents.pointer.train import TrainConfig, to_int8, train
+        from orienteer.agents.pointer.config import TrainConfig
+        from orienteer.agents.pointer.train import to_int8, train
         from orienteer.reader.model import load_tokenizer
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
@@ -105,10 +105,11 @@ def train_pointer(
             environment, judged, lambda files: PointerAgent(files, environment.engine, played, threads=threads)
         )
     config = TrainConfig(
-        base, out_dir / "round-0", layout, steps, minutes, learning_rate, temperature=temperature, threads=threads,
+        base=base, out=out_dir / "round-0", pieces=pieces, snippet=snippet, plays=played.name, steps=steps,
+        minutes=minutes, learning_rate=learning_rate, temperature=temperature, threads=threads,
         freeze_layers=freeze_layers, judge_minutes=judge_minutes, patience=patience, layers=kept, seed=seed,
     )  # fmt: skip
-    train(examples, config, judge, _show)
+    train(examples, config, judge, lambda progress: out.print(str(progress)))
     asked = _asked(sessions, questions_of(questions))
     for number in range(1, dagger + 1):
         examples += visited_examples(
@@ -120,7 +121,7 @@ def train_pointer(
             config, base=str(config.out), out=out_dir / f"round-{number}", steps=0, minutes=dagger_minutes,
             learning_rate=learning_rate / 2, layers=(),
         )  # fmt: skip
-        train(examples, config, judge, _show)
+        train(examples, config, judge, lambda progress: out.print(str(progress)))
     to_int8(config.out, out_dir / "int8", Decoding(stop=stop))
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")
 
@@ -133,9 +134,3 @@ def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Questio
     known = by_id(questions)
     ids = dict.fromkeys(session.id for file in files for session in read_sessions(file)[1])
     return [known[id] for id in ids if id in known]
-
-
-def _show(progress: Progress) -> None:
-    values = [*progress.losses.items(), *((f"dev {name}", value) for name, value in progress.dev.items())]
-    shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
-    out.print(f"step {progress.step}  {progress.part_done:.1%}  {shown}  {progress.examples_per_second:.1f} examples/s")

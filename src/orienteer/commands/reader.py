@@ -108,7 +108,8 @@ def train_reader(
     try:
         import torch  # noqa: F401
 
-        from orienteer.reader.train import Progress, TrainConfig, train
+        from orienteer.reader.config import TrainConfig
+        from orienteer.reader.train import train
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.engine.open import open_engine
@@ -119,30 +120,23 @@ def train_reader(
     gathered = gather_rows(out_dir, engine, questions or [], reading or [], rows or [], seed)
     dev_rows = gather_rows(out_dir / "dev", engine, [dev], [], [], seed)[:300] if dev else []
 
-    def show(progress: Progress) -> None:
-        values = [*progress.losses.items(), *progress.dev.items()]
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
-        out.print(
-            f"step {progress.step}  {progress.part_done:.1%}  {shown}  {progress.examples_per_second:.1f} passages/s"
-        )
-
     try:
         kept = tuple(int(number) for number in layers.split(",")) if layers else ()
     except ValueError:
         raise OrienteerError(f"--layers {layers!r}: expected numbers with commas between, such as 0,2,5") from None
     config = TrainConfig(
-        teacher or base,
-        out_dir,
-        steps,
-        minutes,
-        learning_rate,
+        base=teacher or base,
+        out=out_dir,
+        steps=steps,
+        minutes=minutes,
+        learning_rate=learning_rate,
         layers=kept,
         teacher=teacher,
         freeze_layers=0 if teacher else 1,  # a student's lowest layers have others above them now
         threads=threads,
         seed=seed,
     )
-    train(gathered, config, dev_rows, show)
+    train(gathered, config, dev_rows, lambda progress: out.print(str(progress)))
     fitting = [q for path in calibrate or [] for q in _spread(_questions([path]), 300)]
     fitted = finish(out_dir, out_dir / "int8", engine, fitting, threads)
     a, b = fitted

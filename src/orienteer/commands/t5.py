@@ -15,7 +15,7 @@ from orienteer.errors import MissingExtraError, OrienteerError
 if TYPE_CHECKING:
     from orienteer.agents.t5.dataset import StreamConfig, TextExample
     from orienteer.agents.t5.model_files import ModelFiles
-    from orienteer.agents.t5.train import Judgement, Progress, TrainConfig
+    from orienteer.agents.t5.train import Judge, TrainConfig
 
 
 Sessions = Annotated[list[Path], typer.Option(help="files that `orienteer rocchio` wrote; may be repeated")]
@@ -232,8 +232,9 @@ class _Run:
             layout.max_source, layout.max_target, preset.tokens, temperature=temperature, seed=self.seed
         )
         config = TrainConfig(
-            self.out / "trained", purpose, layout.as_dict(), self.steps, self.minutes, preset.learning_rate,
-            preset.decay, preset.dropout, threads=self.threads, freeze_words=freeze_words,
+            out=self.out / "trained", purpose=purpose, layout=layout.as_dict(), steps=self.steps, minutes=self.minutes,
+            learning_rate=preset.learning_rate, decay=preset.decay, dropout=preset.dropout, threads=self.threads,
+            freeze_words=freeze_words,
             freeze_encoder=freeze_encoder, judge_minutes=judge_minutes, patience=patience, seed=self.seed,
             notes={"base": Path(preset.base).name, "tokens": preset.tokens, "temperature": temperature},
         )  # fmt: skip
@@ -241,7 +242,7 @@ class _Run:
 
     def train(
         self, examples: list[TextExample], config: TrainConfig, how: StreamConfig, decoder_layers: int,
-        phrases: list[str], judge: Judgement | None,
+        phrases: list[str], judge: Judge | None,
     ) -> None:  # fmt: skip
         """`phrases`: what a new decoder may write beside words of its source."""
         from orienteer.agents.t5.dataset import batches, hold_out, tokenize
@@ -254,14 +255,6 @@ class _Run:
         learned, held = hold_out(examples)
         train(
             model, tokenizer, lambda place: batches(learned, codec, how, place), tokenize(held[:500], codec, how),
-            config, judge, _show,
+            config, judge, lambda progress: out.print(str(progress)),
         )  # fmt: skip
         to_int8(config.out, self.out / "int8")
-
-
-def _show(progress: Progress) -> None:
-    shown = [f"step {progress.step}", f"{progress.part_done:.1%}", f"loss {progress.loss:.3f}"]
-    shown += [f"dev {name} {value:.3f}" for name, value in progress.dev.items()]
-    if progress.tokens_per_second:
-        shown.append(f"{progress.tokens_per_second:,.0f} tokens/s")
-    out.print("  ".join(shown))

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count, groupby
 
 from tokenizers import Tokenizer
 
 from orienteer.errors import TrainingError
+from orienteer.reader.config import Share, StreamConfig
 from orienteer.reader.encoding import Marks, Offset, Pieces, Window, head_and_room, pieces, window_at
 from orienteer.reader.mining import Evidence, TrainingRow
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """How often a source is drawn, how many negatives go with each of its positives on average, and which part of
-    the positives come from search, where the question has such passages: they hold the answer's words, and often
-    enough for another reason.
-    """
-
-    weight: float
-    negatives: float
-    retrieved: float = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class StreamConfig:
-    batch: int = 16
-    pool: int = 512  # sequences sorted by length together
-    max_pieces: int = 192
-    blank_titles: float = 0.5  # of positives and negatives alike
-    shares: Mapping[str, Share] = field(default_factory=dict)  # by source; others weigh as their part of the rows
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

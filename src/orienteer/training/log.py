@@ -10,7 +10,7 @@ from typing import Any
 CURVE = "curve.jsonl"
 
 
-class Board:
+class TrainingLog:
     """Writes to `FOLDER/curve.jsonl`, {"step": …, name: value, …} a line, and the same to `FOLDER/logs`.
 
     A run that was killed goes on from its checkpoint and tells some steps again: of two values the later one counts.
@@ -28,7 +28,7 @@ class Board:
             return
         self._writer = SummaryWriter(str(folder / "logs"))
 
-    def show(self, step: int, values: Mapping[str, float]) -> None:
+    def add(self, step: int, values: Mapping[str, float]) -> None:
         """Values by name; what stands before a `/` groups them."""
         self._write(json.dumps({"step": step, **{name: float(value) for name, value in values.items()}}) + "\n")
         if self._writer is not None:

@@ -19,18 +19,19 @@ from orienteer.agents.action_space import grammar_bits  # noqa: E402
 from orienteer.agents.judging import Judge  # noqa: E402
 from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
 from orienteer.agents.pointer.batches import StreamConfig, batches, hold_out  # noqa: E402
+from orienteer.agents.pointer.config import TrainConfig  # noqa: E402
 from orienteer.agents.pointer.examples import Example, Target, encode  # noqa: E402
 from orienteer.agents.pointer.featurize import Viewer  # noqa: E402
 from orienteer.agents.pointer.losses import losses, soft_target  # noqa: E402
 from orienteer.agents.pointer.model import PointerModel, batch_of  # noqa: E402
 from orienteer.agents.pointer.model_files import Layout, load_folder  # noqa: E402
 from orienteer.agents.pointer.rendering import mark_ids  # noqa: E402
-from orienteer.agents.pointer.train import TrainConfig, held_out_measures, to_int8, train  # noqa: E402
+from orienteer.agents.pointer.train import held_out_measures, to_int8, train  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
 from orienteer.query import G0, G4  # noqa: E402
-from orienteer.reader.train import Progress  # noqa: E402
 from orienteer.session import Environment, Settings  # noqa: E402
+from orienteer.training.loop import Progress  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -229,8 +230,7 @@ def test_the_best_judged_weights_are_kept_and_training_stops_early(
 
 def test_a_judge_plays_real_sessions(base: Path, world: Environment) -> None:
     judge = Judge(world, QUESTIONS, lambda files: PointerAgent(files, world.engine, G4, threads=1))
-    run = TrainConfig(str(base), Path())
-    measures = judge(PointerModel.from_pretrained(base).files(pointer_tokenizer(), run.layout))
+    measures = judge(PointerModel.from_pretrained(base).files(pointer_tokenizer(), Layout()))
     assert 0 <= measures["score"] <= 100
     assert measures["passages_read"] >= 5
 

@@ -23,8 +23,9 @@ from orienteer.agents.t5.encoder import Ct2Encoder  # noqa: E402
 from orienteer.agents.t5.generator import Generator  # noqa: E402
 from orienteer.agents.t5.model import EncoderCache, Seq2Seq, from_files, load, scratch  # noqa: E402
 from orienteer.agents.t5.model_files import Codec, load_folder, to_int8  # noqa: E402
-from orienteer.agents.t5.train import Progress, TrainConfig, rate, train  # noqa: E402
+from orienteer.agents.t5.train import TrainConfig, train  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
+from orienteer.training.loop import Progress, linear_decay  # noqa: E402
 
 
 @pytest.fixture(params=["t5", "t5 gated", "bert", "pointer"])
@@ -90,7 +91,7 @@ def test_playing_computes_what_training_computed(base: Path, phrases: list[str] 
 
 def test_a_folder_reads_back_to_the_same_model(base: Path, tmp_path: Path) -> None:
     model, tokenizer = load(str(base))
-    config = TrainConfig(tmp_path / "out", steps=1, threads=1)
+    config = TrainConfig(out=tmp_path / "out", steps=1, threads=1)
     train(
         model, tokenizer, lambda place: batches(copying(20), Codec(tokenizer, model.config), STREAM, place), [], config
     )
@@ -129,7 +130,7 @@ def run(
 ) -> Seq2Seq:
     model, tokenizer, codec = fresh(dropout, copies)
     learned, held = hold_out(pairs)
-    config = TrainConfig(out, steps=steps, learning_rate=2e-2, dropout=dropout, part_tokens=64, threads=1)
+    config = TrainConfig(out=out, steps=steps, learning_rate=2e-2, dropout=dropout, part_tokens=64, threads=1)
     show = changes.pop("show", lambda progress: None)
     judge = changes.pop("judge", None)
     return train(
@@ -223,7 +224,7 @@ def test_the_last_judgement_is_shown_where_minutes_end_a_training(tmp_path: Path
     run(tmp_path, copying(60), 0, minutes=0.01, judge=lambda files: {"reward": 5.0}, show=shown.append)
     assert shown[-1].part_done == 1
     assert shown[-1].dev["reward"] == 5.0
-    assert shown[-1].loss > 0
+    assert shown[-1].losses["token"] > 0
 
 
 def test_nothing_to_say_when_to_stop_is_an_error(tmp_path: Path) -> None:
@@ -232,8 +233,8 @@ def test_nothing_to_say_when_to_stop_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_rate_is_constant_and_then_falls() -> None:
-    assert [rate(done, 0.0) for done in (0.0, 0.9)] == [1.0, 1.0]
-    assert [rate(done, 0.5) for done in (0.2, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
+    assert [linear_decay(done, 0.0) for done in (0.0, 0.9)] == [1.0, 1.0]
+    assert [linear_decay(done, 0.5) for done in (0.2, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
 
 
 def test_a_stream_goes_on_from_any_place() -> None:

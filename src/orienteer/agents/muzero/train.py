@@ -33,7 +33,7 @@ from orienteer.agents.muzero.self_play import ActorTask, reanalyse
 from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
 from orienteer.errors import TrainingError
-from orienteer.training.log import Board
+from orienteer.training.log import TrainingLog
 from orienteer.workers import MakeWork, run_chunks
 
 # Folders inside that of the run: the weights that were judged best, and those at the end.
@@ -152,7 +152,7 @@ class _Learner:
             else CollapseDetector(run.limits)
         )
         self.began, self.already, self.saved = time.monotonic(), self.place.spent, time.monotonic()
-        self.board = Board(run.out)
+        self.log = TrainingLog(run.out)
 
     def run(self) -> RunState:
         if self.place.stopped:
@@ -329,7 +329,7 @@ class _Learner:
         self.show(progress)
 
     def _log(self, values: Mapping[str, float]) -> None:
-        self.board.show(self.place.cloned + self.place.update, values)
+        self.log.add(self.place.cloned + self.place.update, values)
 
     def _spent(self) -> float:
         return self.already + time.monotonic() - self.began
