@@ -21,10 +21,8 @@ from transformers import BertModel
 from orienteer.data import read_questions
 from orienteer.engine import open_index
 from orienteer.reader.encoding import Marks, pieces
-from orienteer.reader.evaluate import holds_answer
-from orienteer.reader.measures import auc
+from orienteer.reader.evaluate import auc, bm25_passages, holds_answer
 from orienteer.reader.model import load_tokenizer
-from orienteer.reader.ranking import bm25_passages
 
 TEXT_PIECES, BATCH = 112, 32
 

@@ -19,11 +19,10 @@ from orienteer.data import Question, read_questions
 from orienteer.engine import Engine, open_index
 from orienteer.errors import OrienteerError
 from orienteer.reader import TrainedReader
-from orienteer.reader.bench import bench_speed
 from orienteer.reader.cache import CachedReader, ReadingFile
-from orienteer.reader.evaluate import gold_measures, judge
+from orienteer.reader.evaluate import bm25_passages, gold_measures, judge
 from orienteer.reader.protocol import Reader
-from orienteer.reader.ranking import bm25_passages
+from reader_speed import bench_speed
 
 PARTS = ("gold", "speed", "rank", "float32")
 

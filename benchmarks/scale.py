@@ -32,7 +32,7 @@ from orienteer.engine.sharded.shard import Found
 from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
-from orienteer.reader.ranking import bm25_passages
+from orienteer.reader.evaluate import bm25_passages
 from orienteer.rocchio import Plan, rocchio_sessions, variants_of
 from orienteer.workers import run_chunks
 from refinements import candidates_of, states_of

@@ -15,12 +15,12 @@ from orienteer.reader.evaluate import (
     gold_measures,
     judge,
     ranking_measures,
+    read_ranked,
     score_measures,
     title_effect,
 )
 from orienteer.reader.export import finish
 from orienteer.reader.folder import load_folder
-from orienteer.reader.ranking import read_ranked
 
 TEXTS = ["nothing here", "Moscow it is", "no", "by Tolstoy", "Leo Tolstoy, count", "none"]
 CORPUS = [Passage(f"p{i}", "T" * i, text) for i, text in enumerate(TEXTS)]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orienteer.reader.calibration import Calibration, fit
-from orienteer.reader.measures import auc, brier, calibration_error
+from orienteer.reader.evaluate import auc, brier, calibration_error
+from orienteer.reader.folder import Calibration, fit
 
 scored = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40).filter(
     lambda rows: len({truth for _, truth in rows}) == 2

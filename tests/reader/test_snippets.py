@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orienteer.reader.snippets import snippet
+from orienteer.reader.decoding import snippet
 
 TEXT = "some tokens before the answer and tokens after it"
 

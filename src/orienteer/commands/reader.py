@@ -13,7 +13,6 @@ from rich.text import Text
 from orienteer.commands.terminal import out
 from orienteer.data import read_questions
 from orienteer.errors import MissingExtraError, OrienteerError
-from orienteer.reader.snippets import snippet
 
 if TYPE_CHECKING:
     from orienteer.data import Passage, Question
@@ -41,7 +40,7 @@ def read(
     """
     from orienteer.bundled import bundled_engine
     from orienteer.engine.open import open_engine
-    from orienteer.reader.ranking import read_ranked
+    from orienteer.reader.evaluate import read_ranked
     from orienteer.reader.runtime import TrainedReader
 
     engine = open_engine(index) if index is not None else bundled_engine()
@@ -65,6 +64,8 @@ def read(
 
 def _marked(passage: Passage, reading: Reading, words: int = 40) -> Text:
     """The title and the words around the answer, which is bold."""
+    from orienteer.reader.decoding import snippet
+
     text = Text(f"{passage.title}: ", style="cyan") if passage.title else Text()
     shown = snippet(passage.text, reading.start, reading.end, words)
     text.append(shown)
@@ -114,7 +115,7 @@ def train_reader(
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.engine.open import open_engine
     from orienteer.reader.export import finish
-    from orienteer.reader.training_rows import gather_rows
+    from orienteer.reader.mining import gather_rows
 
     engine = open_engine(index) if index else None
     gathered = gather_rows(out_dir, engine, questions or [], reading or [], rows or [], seed)

@@ -14,16 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
-from tokenizers import Tokenizer
 
 from orienteer.errors import ModelCorruptError, ModelMissingError
-from orienteer.models.ct2_format import model_files
-from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, quantise
+from orienteer.models.bert_encoder import BertEncoder, plain_tokenizer
+from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors
 from orienteer.reader.encoding import Marks, pieces
 
 PIECES = 128  # of a text, [CLS] and [SEP] included
@@ -38,22 +36,12 @@ class TextEncoder:
         self, config: Mapping[str, Any], tensors: Tensors, tokenizer: str, name: str, threads: int = 0
     ) -> None:
         """`name` tells these weights from others."""
-        self._tokenizer = Tokenizer.from_str(tokenizer)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = plain_tokenizer(tokenizer)
         self._marks = Marks.of(self._tokenizer)
-        ids = self._tokenizer.get_vocab()
         threads = threads or len(os.sched_getaffinity(0))
         try:
             self.width = int(config["hidden_size"])
-            self._encoder = ctranslate2.Encoder(
-                "encoder",
-                device="cpu",
-                compute_type="int8",
-                inter_threads=threads,
-                intra_threads=1,
-                files=model_files(config, quantise(tensors), sorted(ids, key=ids.__getitem__)),
-            )
+            self._encoder = BertEncoder(config, tensors, self._tokenizer, threads=threads)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an encoder: {error!r}; expected a BERT's") from None
         self._workers = ThreadPoolExecutor(threads, "encoder") if threads > 1 else None
@@ -93,10 +81,7 @@ class TextEncoder:
         return vectors
 
     def _vector(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        view = ctranslate2.StorageView.from_array
-        pieces, size = view(np.array([ids], np.int32)), view(np.array([len(ids)], np.int32))
-        result = self._encoder.forward_batch(pieces, size, token_type_ids=[[0] * len(ids)])
-        mean = np.array(result.last_hidden_state)[0].mean(0)  # [width]
+        mean = self._encoder(ids, [0] * len(ids)).mean(0)  # [width]
         unit: NDArray[np.float32] = mean / max(np.float32(1e-12), np.linalg.norm(mean))
         return unit
 

@@ -21,7 +21,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import answer_forms, exact_match
-from orienteer.reader.snippets import snippet
+from orienteer.reader.decoding import snippet
 from orienteer.session import ObservedPassage, Record
 
 EM_T5 = "EM-T5"

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from orienteer.reader.answer_matching import exact_match, f1, holds_answer, normalise
 from orienteer.reader.protocol import Reader, Reading
-from orienteer.reader.snippets import snippet
 
 if TYPE_CHECKING:
     from orienteer.reader.cache import CachedReader, ReadingFile
+    from orienteer.reader.decoding import snippet
     from orienteer.reader.runtime import TrainedReader
 
 # The runtime is imported when it is first used: other commands start at once.
-_HOME = {"CachedReader": "cache", "ReadingFile": "cache", "TrainedReader": "runtime"}
+_HOME = {"CachedReader": "cache", "ReadingFile": "cache", "TrainedReader": "runtime", "snippet": "decoding"}
 
 __all__ = [
     "CachedReader", "Reader", "Reading", "ReadingFile", "TrainedReader",

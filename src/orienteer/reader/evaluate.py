@@ -7,13 +7,48 @@ from dataclasses import dataclass
 from math import log2
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from orienteer.data import Passage, Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Query
 from orienteer.reader.answer_matching import exact_match, f1, holds_answer
-from orienteer.reader.measures import auc, brier, calibration_error
 from orienteer.reader.protocol import Reader, Reading
+
+
+def auc(scores: ArrayLike, truths: Sequence[bool] | ArrayLike) -> float:
+    """The chance that a true passage scores above a false one; ties count a half."""
+    scores, truths = np.asarray(scores, np.float64), np.asarray(truths, bool)
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    true, false = int(truths.sum()), int((~truths).sum())
+    return float((ranks[truths].sum() - true * (true + 1) / 2) / (true * false))
+
+
+def calibration_error(probabilities: ArrayLike, truths: Sequence[bool] | ArrayLike, bins: int = 15) -> float:
+    """ECE: over bins of equal mass, the mean distance of what was said from what was true."""
+    said, true = np.asarray(probabilities, np.float64), np.asarray(truths, np.float64)
+    parts = np.array_split(np.argsort(said, kind="stable"), bins)
+    return float(sum(len(p) * abs(said[p].mean() - true[p].mean()) for p in parts if len(p)) / len(said))
+
+
+def brier(probabilities: ArrayLike, truths: Sequence[bool] | ArrayLike) -> float:
+    """The mean squared distance of a probability from the truth."""
+    return float(np.mean((np.asarray(probabilities, np.float64) - np.asarray(truths, np.float64)) ** 2))
+
+
+def bm25_passages(engine: Engine, questions: Sequence[Question], k: int) -> list[tuple[str, list[Passage]]]:
+    """Each question with the top k passages of BM25: what `Reader.read_many` takes."""
+    ranked = engine.search_many([Query(q.question) for q in questions], k)
+    return [(q.question, engine.passages([hit.id for hit in hits])) for q, hits in zip(questions, ranked, strict=True)]
+
+
+def read_ranked(question: str, engine: Engine, reader: Reader, depth: int) -> list[tuple[Passage, Reading]]:
+    """The BM25 top `depth` of a question by PS, best first; equals stay in BM25's order."""
+    [(_, passages)] = bm25_passages(engine, [Question("", question)], depth)
+    pairs = list(zip(passages, reader.read(question, passages), strict=True))
+    return sorted(pairs, key=lambda pair: -pair[1].logit)
+
 
 Measures = dict[str, float]
 
@@ -30,7 +65,7 @@ def gold_measures(reader: Reader, questions: Sequence[Question], passages: Seque
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReadHits:
     """A question with the passages BM25 found for it, best first, which of them hold an answer, how they read."""
 
     question: Question
@@ -39,18 +74,16 @@ class Found:
     readings: Sequence[Reading]
 
 
-def find_and_read(reader: Reader, engine: Engine, questions: Sequence[Question], k: int) -> list[Found]:
+def find_and_read(reader: Reader, engine: Engine, questions: Sequence[Question], k: int) -> list[ReadHits]:
     """The BM25 top k of each question, read."""
-    ranked = engine.search_many([Query(q.question) for q in questions], k)
-    found = [engine.passages([hit.id for hit in hits]) for hits in ranked]
-    readings = reader.read_many([(q.question, p) for q, p in zip(questions, found, strict=True)])
+    found = bm25_passages(engine, questions, k)
     return [
-        Found(q, p, [holds_answer(passage.text, q.answers) for passage in p], r)
-        for q, p, r in zip(questions, found, readings, strict=True)
+        ReadHits(q, passages, [holds_answer(passage.text, q.answers) for passage in passages], readings)
+        for q, (_, passages), readings in zip(questions, found, reader.read_many(found), strict=True)
     ]
 
 
-def ranking_measures(found: Sequence[Found], depth: int, by_score: bool = True) -> Measures:
+def ranking_measures(found: Sequence[ReadHits], depth: int, by_score: bool = True) -> Measures:
     """Top-1, Top-5, NDCG@5 and EM-MR in percent of the first `depth` passages, ranked by PS or left as found."""
     rows: list[tuple[float, float, float, float]] = []
     for each in found:
@@ -65,7 +98,7 @@ def ranking_measures(found: Sequence[Found], depth: int, by_score: bool = True) 
     return dict(zip(("Top-1", "Top-5", "NDCG@5", "EM-MR"), map(float, means), strict=True))
 
 
-def score_measures(found: Sequence[Found], depth: int = 20) -> Measures:
+def score_measures(found: Sequence[ReadHits], depth: int = 20) -> Measures:
     """How far PS over the first `depth` passages can be taken as a probability."""
     scores = [r.score for each in found for r in each.readings[:depth]]
     truths = [t for each in found for t in each.relevant[:depth]]
@@ -80,7 +113,7 @@ def score_measures(found: Sequence[Found], depth: int = 20) -> Measures:
     }
 
 
-def title_effect(reader: Reader, found: Sequence[Found], depth: int = 20) -> float:
+def title_effect(reader: Reader, found: Sequence[ReadHits], depth: int = 20) -> float:
     """How far blanking every title moves the mean PS of passages that are not the gold one."""
     others = [
         (each.question.question, [(p, r.score) for p, r in pairs if p.id != each.question.passage_id])

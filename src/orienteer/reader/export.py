@@ -9,9 +9,8 @@ from typing import Any
 from orienteer.data import Question
 from orienteer.engine.protocol import Engine
 from orienteer.models.model_folder import quantise
-from orienteer.reader.calibration import Calibration, fit
 from orienteer.reader.evaluate import find_and_read
-from orienteer.reader.folder import load_folder, save_folder
+from orienteer.reader.folder import Calibration, fit, load_folder, save_folder
 from orienteer.reader.runtime import TrainedReader
 
 

@@ -1,16 +1,62 @@
-"""A reader's folder: a model's folder whose entry "reader" has the calibration and the measures."""
+"""A reader's folder: a model's folder whose entry "reader" has the calibration and the measures.
+
+PS = sigmoid(a·logit + b): the calibration makes the selection logit a probability.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from orienteer.models.model_folder import Tensors, read_folder, write_folder
-from orienteer.reader.calibration import Calibration
+
+
+class Calibration(NamedTuple):
+    a: float = 1.0
+    b: float = 0.0
+
+    def __call__(self, logits: ArrayLike) -> NDArray[np.float64]:
+        z = self.a * np.asarray(logits, np.float64) + self.b
+        return np.asarray(0.5 * (1 + np.tanh(z / 2)))  # sigmoid, without overflow
+
+
+def fit(logits: ArrayLike, truths: Sequence[bool] | ArrayLike, weights: ArrayLike | None = None) -> Calibration:
+    """Platt's fit: the a and b under which the truths are likeliest, by Newton's method.
+
+    `weights` count passages more or less, as when a set was sampled.
+    """
+    x = np.asarray(logits, np.float64)
+    a, b = likeliest(np.stack([x, np.ones_like(x)], 1), truths, (1.0, 0.0), weights)
+    return Calibration(float(a), float(b))
+
+
+def likeliest(
+    design: NDArray[np.float64], truths: ArrayLike, prior: Sequence[float], weights: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """The theta [columns] under which sigmoid(design · theta) makes the truths likeliest; design is [rows, columns].
+
+    A tiny pull to `prior` keeps separable data finite.
+    """
+    y, start = np.asarray(truths, np.float64), np.asarray(prior, np.float64)
+    w = np.ones_like(y) if weights is None else np.asarray(weights, np.float64)
+    theta, pull = start, 1e-3
+    for _ in range(100):
+        p = 0.5 * (1 + np.tanh(design @ theta / 2))
+        gradient = design.T @ (w * (p - y)) + pull * (theta - start)
+        curvature = (design.T * (w * p * (1 - p))) @ design + pull * np.eye(len(theta))
+        step = np.linalg.solve(curvature, gradient)
+        # A full Newton step can overshoot where the fit starts far off: at most two units at a time.
+        step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        theta = theta - step
+        if np.abs(step).max() < 1e-9:
+            break
+    return theta
+
 
 SHIPPED = Path(__file__).parent / "weights"
 

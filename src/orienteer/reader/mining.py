@@ -5,6 +5,7 @@ Mined once from any engine and kept in one file, so that training needs neither 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orienteer.data import Passage, Question
+from orienteer.data import Passage, Question, read_questions
 from orienteer.data.atomic import atomic_path
 from orienteer.data.compression import compressed, read_blocks
 from orienteer.engine.protocol import Engine
-from orienteer.errors import DataError
+from orienteer.errors import DataError, TrainingError
 from orienteer.query import Query
 from orienteer.reader.answer_matching import holds_answer
 
@@ -192,3 +193,26 @@ def _batches(questions: Iterable[Question], size: int) -> Iterator[list[Question
             batch = []
     if batch:
         yield batch
+
+
+def gather_rows(
+    folder: Path,
+    engine: Engine | None,
+    questions: Sequence[Path],
+    reading: Sequence[Path],
+    mined: Sequence[Path],
+    seed: int = 0,
+) -> list[TrainingRow]:
+    """All rows; those of `questions` are mined from the engine into `folder`, or read from there."""
+    rows = [row for path in mined for row in read_rows(path)]
+    for path in questions:
+        # The name holds what decides the rows, so that another file or seed is mined anew.
+        key = hashlib.sha256(f"{path.resolve()} {path.stat().st_size} {seed}".encode()).hexdigest()[:12]
+        kept = folder / f"mined-{key}.jsonl.zst"
+        if not kept.exists():
+            if engine is None:
+                raise TrainingError(f"{path}: its negatives are not mined yet; name the index to mine: --index DIR")
+            folder.mkdir(parents=True, exist_ok=True)
+            write_rows(kept, mine(read_questions(path), engine, MiningConfig(seed=seed)))
+        rows += read_rows(kept)
+    return rows + [row for path in reading for row in reading_rows(path)]

@@ -6,23 +6,18 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from orienteer.data.passage import Passage
 from orienteer.errors import ModelCorruptError
-from orienteer.models.ct2_format import model_files
-from orienteer.models.model_folder import dequantise, quantise
+from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Window, encode
 from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
 from orienteer.reader.protocol import Reading
-
-Compute = Literal["int8", "float32"]
 
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
@@ -34,28 +29,17 @@ class TrainedReader:
     """A `Reader` from a folder that training wrote; the shipped one unless told otherwise."""
 
     def __init__(self, files: ReaderFiles, compute: Compute = "int8", threads: int = 0) -> None:
-        self._tokenizer = Tokenizer.from_str(files.tokenizer)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._tokenizer = plain_tokenizer(files.tokenizer)
         self._calibration = files.calibration
         self._threads = threads or len(os.sched_getaffinity(0))
-        tensors = quantise(files.tensors) if compute == "int8" else dequantise(files.tensors)
-        ids = self._tokenizer.get_vocab()
-        vocabulary = sorted(ids, key=ids.__getitem__)
-        self._continues = np.array([piece.startswith("##") for piece in vocabulary])
+        tensors = files.tensors
         try:
-            self._encoder = ctranslate2.Encoder(
-                "reader",
-                device="cpu",
-                compute_type=compute,
-                inter_threads=self._threads,
-                intra_threads=1,
-                files=model_files(files.config, tensors, vocabulary),
-            )
+            self._encoder = BertEncoder(files.config, tensors, self._tokenizer, compute, self._threads)
             self._select, self._select_bias = tensors["select.weight"][0], tensors["select.bias"][0]  # [2 · width]
             self._span, self._span_bias = tensors["span.weight"].T, tensors["span.bias"]  # [width, 2]
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a reader: {error!r}; train it again") from None
+        self._continues = np.array([piece.startswith("##") for piece in self._encoder.vocabulary])
         self._workers = ThreadPoolExecutor(self._threads, "reader") if self._threads > 1 else None
         self._fingerprint = f"{files.fingerprint}-{compute}"
 
@@ -111,10 +95,7 @@ class TrainedReader:
 
     def _outputs(self, window: Window) -> Outputs:
         types = [0] * window.question_size + [1] * (len(window.ids) - window.question_size)
-        view = ctranslate2.StorageView.from_array
-        ids, size = view(np.array([window.ids], np.int32)), view(np.array([len(window.ids)], np.int32))
-        result = self._encoder.forward_batch(ids, size, token_type_ids=[types])
-        states = np.array(result.last_hidden_state)[0]  # [L, width]
+        states = self._encoder(window.ids, types)  # [L, width]
         spans = states[window.text_from : window.text_from + len(window.offsets)] @ self._span + self._span_bias
         return self._selection(states, window), spans[:, 0], spans[:, 1]
 

@@ -19,7 +19,7 @@ from orienteer.reader.batches import Example, batches, cut_whole, groups_of
 from orienteer.reader.config import TrainConfig
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Marks, head_and_room, pieces, window_at
-from orienteer.reader.measures import auc
+from orienteer.reader.evaluate import auc
 from orienteer.reader.mining import Evidence, TrainingRow
 from orienteer.reader.model import ReaderModel, load_tokenizer, tensors_of
 from orienteer.training import loop

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.reader.answer_matching import match_form
-from orienteer.reader.calibration import likeliest
+from orienteer.reader.folder import likeliest
 from orienteer.session.score import LAMBDA1, LAMBDA2, K, ndcg, weights
 
 if TYPE_CHECKING:

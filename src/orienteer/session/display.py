@@ -15,7 +15,7 @@ from html import escape
 from rich.text import Text
 
 from orienteer.query import Refinement, parse
-from orienteer.reader.snippets import snippet
+from orienteer.reader.decoding import snippet
 from orienteer.session.environment import Seconds
 from orienteer.session.record import Record, RecordedPassage, RecordedStep
 from orienteer.session.state import Session, Undo

@@ -11,7 +11,7 @@ from typing import Literal
 from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine
 from orienteer.query import Refinement
-from orienteer.reader.snippets import snippet
+from orienteer.reader.decoding import snippet
 from orienteer.session.settings import Settings
 from orienteer.session.state import Session, best_of
 

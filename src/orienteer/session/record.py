@@ -17,8 +17,8 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.query import Refinement, parse
+from orienteer.reader.decoding import snippet
 from orienteer.reader.protocol import Reader
-from orienteer.reader.snippets import snippet
 from orienteer.session.environment import Environment, ended
 from orienteer.session.score import Score
 from orienteer.session.settings import Settings

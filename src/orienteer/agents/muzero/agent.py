@@ -18,12 +18,11 @@ from orienteer.agents.muzero.planning import PlannedStep, SearchTrace, plan_step
 from orienteer.agents.muzero.representation import Encoder, ObservationPipeline, below_undo_threshold
 from orienteer.agents.muzero.root import root_state
 from orienteer.agents.muzero.tries import TermTokenizer, Trie, local_tries, vocabulary_trie
-from orienteer.agents.pointer.agent import plain_tokenizer
 from orienteer.agents.pointer.decoding import has_room
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
+from orienteer.models.bert_encoder import Compute, plain_tokenizer
 from orienteer.query import GRAMMARS
-from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
 from orienteer.session.agent import TreeNode, tree_explanation
 

@@ -23,12 +23,12 @@ from orienteer.agents.action_space import OPERATORS, SLOTS
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.representation import encoding_sizes
 from orienteer.agents.pointer import model_files as pointer
-from orienteer.agents.pointer.agent import plain_tokenizer
 from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.model_files import check_features
 from orienteer.agents.pointer.rendering import KINDS, SOURCES
 from orienteer.data.atomic import atomic_path
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError, TrainingError
+from orienteer.models.bert_encoder import plain_tokenizer
 from orienteer.models.model_folder import (
     CONFIG,
     TOKENIZER,

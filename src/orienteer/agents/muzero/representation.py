@@ -38,11 +38,11 @@ from orienteer.agents.pointer.linear import linear
 from orienteer.agents.pointer.rendering import KINDS, MAX_TITLE, PS_BOUNDS, Rendered, Renderer, mark_ids
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
+from orienteer.models.bert_encoder import Compute
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import FIELDS, GRAMMARS, Grammar, Refinement
 from orienteer.reader.encoding import pieces
-from orienteer.reader.runtime import Compute
 from orienteer.session import Lexicon, Observation, Term
 
 IDF_STEPS, IDF_STEP = 32, 0.5

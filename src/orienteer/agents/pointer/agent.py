@@ -11,7 +11,6 @@ from typing import Any
 
 import ctranslate2
 import numpy as np
-from tokenizers import Tokenizer
 
 from orienteer.agents.action_space import grammar_bits, grammar_slots
 from orienteer.agents.lookahead.candidates import Looker, Sight
@@ -22,10 +21,10 @@ from orienteer.agents.pointer.head import Head, Scores
 from orienteer.agents.pointer.model_files import SHIPPED, PointerFiles, load_folder
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError, OrienteerError
+from orienteer.models.bert_encoder import Compute, plain_tokenizer
 from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import GRAMMARS, Grammar
-from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, UNDO, Action, Observation
 
 _TOLD = 5  # of the likeliest refinements, how many the notes name
@@ -187,11 +186,3 @@ class _Kept:
         for view in self._views:
             self.seen.append(view)
             yield view
-
-
-def plain_tokenizer(text: str) -> Tokenizer:
-    """A tokenizer from its JSON, without truncation or padding of its own."""
-    tokenizer = Tokenizer.from_str(text)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer

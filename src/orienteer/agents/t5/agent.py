@@ -15,9 +15,9 @@ from orienteer.agents.t5.generator import Generator, Hypothesis
 from orienteer.agents.t5.model_files import SHIPPED, ModelFiles, load_folder
 from orienteer.agents.t5.rendering import layout_of, parse_output, render
 from orienteer.engine.protocol import Engine
+from orienteer.models.bert_encoder import Compute
 from orienteer.query import GRAMMARS, Grammar, Operator, Refinement
 from orienteer.query.refinement import MAX_TERM_CHARS
-from orienteer.reader.runtime import Compute
 from orienteer.session import STOP, Action, Lexicon, Observation, Stop
 
 BEAM = 4

@@ -14,11 +14,11 @@ from orienteer.agents.t5.rendering import TextLayout, render_question
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
+from orienteer.models.bert_encoder import Compute
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import exact_match
+from orienteer.reader.decoding import snippet
 from orienteer.reader.protocol import Reader
-from orienteer.reader.runtime import Compute
-from orienteer.reader.snippets import snippet
 from orienteer.session import ObservedPassage, Session, Settings, run_sessions
 
 BEAM = 4

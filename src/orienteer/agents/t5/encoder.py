@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.t5.model_files import Seq2SeqConfig, quantise
+from orienteer.models.bert_encoder import Compute
 from orienteer.models.ct2_format import encoder_binary, model_files
 from orienteer.models.model_folder import dequantise
-from orienteer.reader.runtime import Compute
 
 _ACTIVATIONS = {"relu": 0, "gelu_new": 1, "silu": 2, "gelu": 3}
 

@@ -16,8 +16,8 @@ from orienteer.agents.t5.decoder import Decoder, EncodedSource, KVCache
 from orienteer.agents.t5.encoder import Ct2Encoder
 from orienteer.agents.t5.model_files import Codec, ModelFiles
 from orienteer.errors import ModelCorruptError
+from orienteer.models.bert_encoder import Compute
 from orienteer.models.model_folder import dequantise
-from orienteer.reader.runtime import Compute
 
 
 class Constraint(Protocol):
