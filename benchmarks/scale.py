@@ -33,7 +33,7 @@ from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
 from orienteer.reader.evaluate import bm25_passages
-from orienteer.rocchio import Plan, rocchio_sessions, variants_of
+from orienteer.rocchio import RocchioConfig, rocchio_sessions, variants_of
 from orienteer.workers import run_chunks
 from refinements import candidates_of, states_of
 from scale_model import tables
@@ -189,7 +189,7 @@ def _rocchio(engine: EmbeddedEngine, reader: TrainedReader, asked: list[Question
     timed = _Timed(engine), _Timed(reader)
     cached = CachedReader(timed[1])
     started = time.process_time()
-    found = rocchio_sessions(timed[0], cached, asked, variants_of("G4"), Plan())
+    found = rocchio_sessions(timed[0], cached, asked, variants_of("G4"), RocchioConfig())
     seconds = time.process_time() - started
     row = {
         "rocchio_s": seconds, "rocchio_engine_s": timed[0].seconds, "rocchio_reader_s": timed[1].seconds,
@@ -338,7 +338,7 @@ class Stint:
             elif kind == "read":
                 reader.read_many(bm25_passages(engine, asked, K))
             else:
-                rocchio_sessions(engine, CachedReader(reader), asked, variants_of("G4"), Plan())
+                rocchio_sessions(engine, CachedReader(reader), asked, variants_of("G4"), RocchioConfig())
             return Done(started, time.time(), time.process_time() - spent, _memory()["own_gb"])
 
         return work

@@ -20,9 +20,12 @@ from orienteer.data import Passage, Question, read_questions
 from orienteer.engine import EmbeddedEngine, open_index
 from orienteer.errors import OrienteerError
 from orienteer.reader import CachedReader, Reader, Reading, TrainedReader
-from orienteer.rocchio import Plan, RocchioSession, Variant, rocchio_sessions, variants_of
-from orienteer.rocchio.naive import naive_session
-from orienteer.rocchio.output import SEARCHED
+from orienteer.rocchio import RocchioConfig, RocchioSession, Variant, rocchio_sessions, variants_of
+from orienteer.rocchio.sessions import SEARCHED
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "rocchio"))
+
+from naive import naive_session
 
 err = Console(stderr=True, highlight=False)
 
@@ -60,11 +63,11 @@ def measure(
     engine: EmbeddedEngine, reader: Reader, questions: list[Question], variant: Variant, naive: int
 ) -> dict[str, float]:
     """Counts and seconds of CPU time; every way begins with a cold cache."""
-    _search(engine, reader, questions[:1], variant, Plan(), [])  # kernels are compiled, the index is in memory
+    _search(engine, reader, questions[:1], variant, RocchioConfig(), [])  # kernels are compiled, the index is in memory
     counts: list[int] = []
-    pruned, pruned_seconds = _search(engine, reader, questions, variant, Plan(), counts)
+    pruned, pruned_seconds = _search(engine, reader, questions, variant, RocchioConfig(), counts)
     err.print(f"pruned: {counts[-1]:,} passages, {pruned_seconds:.0f} s")
-    every, every_seconds = _search(engine, reader, questions, variant, Plan(exhaustive=True), counts)
+    every, every_seconds = _search(engine, reader, questions, variant, RocchioConfig(exhaustive=True), counts)
     err.print(f"exhaustive: {counts[-1]:,} passages, {every_seconds:.0f} s")
     same = sum(_course(a) == _course(b) for a, b in zip(pruned, every, strict=True))
     report: dict[str, float] = {
@@ -87,7 +90,12 @@ def measure(
 
 
 def _search(
-    engine: EmbeddedEngine, reader: Reader, questions: list[Question], variant: Variant, plan: Plan, counts: list[int]
+    engine: EmbeddedEngine,
+    reader: Reader,
+    questions: list[Question],
+    variant: Variant,
+    plan: RocchioConfig,
+    counts: list[int],
 ) -> tuple[list[RocchioSession], float]:
     counting = Counting(reader)
     started = time.process_time()
@@ -100,11 +108,11 @@ def _beside_naive(
     engine: EmbeddedEngine, reader: Reader, questions: list[Question], variant: Variant
 ) -> dict[str, float]:
     counts: list[int] = []
-    fast, seconds = _search(engine, reader, questions, variant, Plan(), counts)
+    fast, seconds = _search(engine, reader, questions, variant, RocchioConfig(), counts)
     counting = Counting(reader)
     started = time.process_time()
     for number, (question, session) in enumerate(zip(questions, fast, strict=True), 1):
-        slow = naive_session(engine, counting, question, variant, Plan())
+        slow = naive_session(engine, counting, question, variant, RocchioConfig())
         if [refinement for refinement, _ in slow] != [step.refinement for step in session.steps]:
             raise OrienteerError(f"the naive search of {question.id!r} finds another session")
         err.print(f"naive: {number} of {len(questions)}, {time.process_time() - started:.0f} s")

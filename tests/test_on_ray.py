@@ -53,15 +53,15 @@ def test_rocchio_sessions_are_those_of_one_process(two_nodes: Any, tmp_path: Pat
 def test_rocchio_sessions_with_the_shipped_reader_are_those_of_one_process(
     two_nodes: Any, tmp_path: Path, encyclopedia: Path
 ) -> None:
-    from orienteer.rocchio import PlannedStep, generate, variants_of
-    from orienteer.rocchio.generation import Files
+    from orienteer.rocchio import RocchioConfig, generate, variants_of
+    from orienteer.rocchio.generation import BackendFiles
     from orienteer.session import Settings
 
-    plan, grammars, asked = PlannedStep(n=6, m=3, settings=Settings(steps=3)), variants_of("G4"), some_questions(6)
-    generate(Files(encyclopedia), asked, grammars, tmp_path / "here.jsonl", plan)
+    plan, grammars, asked = RocchioConfig(n=6, m=3, settings=Settings(steps=3)), variants_of("G4"), some_questions(6)
+    generate(BackendFiles(encyclopedia), asked, grammars, tmp_path / "here.jsonl", plan)
     with second_node(two_nodes) as node:
         out = tmp_path / "there.jsonl"
-        generate(Files(encyclopedia), asked, grammars, out, plan, chunk=1, workers=2, ray="auto", progress=node)
+        generate(BackendFiles(encyclopedia), asked, grammars, out, plan, chunk=1, workers=2, ray="auto", progress=node)
         assert node.killed
     assert out.read_bytes() == (tmp_path / "here.jsonl").read_bytes()
 
@@ -91,10 +91,10 @@ def test_an_evaluation_with_the_shipped_reader_is_that_of_one_process(
     from evaluated_world import tree
 
     from orienteer.evaluation import Crew, evaluate
-    from orienteer.rocchio.generation import Files
+    from orienteer.rocchio.generation import BackendFiles
     from orienteer.session import Settings
 
-    context, asked = Files(encyclopedia), some_questions(6)
+    context, asked = BackendFiles(encyclopedia), some_questions(6)
     options: dict[str, Any] = {"settings": Settings(steps=3), "figures": False}
     evaluate(*context.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "here", **options)
     with second_node(two_nodes) as node:

@@ -12,8 +12,8 @@ from orienteer.cli import app
 from orienteer.engine import EmbeddedEngine, build_index, open_index
 from orienteer.engine.protocol import fingerprint_of
 from orienteer.reader import TrainedReader
-from orienteer.rocchio import Header, Plan, rocchio_sessions, variants_of
-from orienteer.rocchio.output import header_line, session_line
+from orienteer.rocchio import Header, RocchioConfig, rocchio_sessions, variants_of
+from orienteer.rocchio.sessions import header_line, session_line
 from orienteer.session import Settings
 
 
@@ -25,7 +25,7 @@ def run(*arguments: object) -> str:
 
 
 def sessions_file(path: Path, engine: EmbeddedEngine, reader: object, grammars: str = "G1,G4") -> Path:
-    plan = Plan(settings=Settings(steps=3, snippet=30))
+    plan = RocchioConfig(settings=Settings(steps=3, snippet=30))
     found = rocchio_sessions(engine, reader, QUESTIONS, variants_of(grammars), plan)  # type: ignore[arg-type]
     header = Header(plan, fingerprint_of(engine), fingerprint_of(reader))  # type: ignore[arg-type]
     path.write_bytes(b"".join([header_line(header), *(session_line(each) for own in found for each in own)]))

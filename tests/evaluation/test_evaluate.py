@@ -89,7 +89,7 @@ def test_stopped_again_and_again_it_comes_to_the_same_end(
 def test_killed_at_random_and_taken_up_again_it_gives_the_same_files(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes], batches: int
 ) -> None:
-    path = os.pathsep.join([str(HERE), str(HERE.parent / "session")])
+    path = os.pathsep.join([str(HERE), str(HERE.parent / "session"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(HERE / "evaluated_world.py"), str(tmp_path), str(batches)]
     killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from generated_world import ASKED, PLAN, Bundled, run
+from generated_world import ASKED, CONFIG, Bundled, run
 from hash_reader import HashReader
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 
@@ -15,7 +15,7 @@ from orienteer.agents.registry import sees_answers
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.evaluation import evaluate
 from orienteer.query import G1, G4
-from orienteer.rocchio import Plan, RocchioAgent, RocchioError, Variant, read_sessions, rocchio_sessions
+from orienteer.rocchio import RocchioAgent, RocchioConfig, RocchioError, Variant, read_sessions, rocchio_sessions
 from orienteer.session import Environment, Session, Settings
 
 SETTINGS = Settings(steps=4, snippet=70, allow_stop=True)
@@ -29,7 +29,7 @@ def test_it_plays_the_sessions_that_it_finds(engine: EmbeddedEngine) -> None:
     questions = ASKED[:12]
     environment = Environment(engine, HashReader(questions), SETTINGS)
     sessions = played(RocchioAgent(G4), environment, questions)
-    found = rocchio_sessions(engine, HashReader(questions), questions, [Variant(G4)], Plan(settings=SETTINGS))
+    found = rocchio_sessions(engine, HashReader(questions), questions, [Variant(G4)], RocchioConfig(settings=SETTINGS))
     for session, [searched] in zip(sessions, found, strict=True):
         assert [step.action for step in session.steps[1:]] == [step.refinement for step in searched.steps]
         assert searched.final is not None
@@ -65,7 +65,7 @@ def test_recorded_sessions_are_played_without_searching_again(tmp_path: Path) ->
     run(tmp_path / "sessions.jsonl")
     agent = RocchioAgent.from_file(G4, tmp_path / "sessions.jsonl")
     engine, reader = Bundled().open()
-    environment = Environment(engine, reader, replace(PLAN.settings, allow_stop=True))
+    environment = Environment(engine, reader, replace(CONFIG.settings, allow_stop=True))
     sessions = played(agent, environment, ASKED)
     recorded = [each for each in read_sessions(tmp_path / "sessions.jsonl")[1] if each.variant == Variant(G4)]
     assert isinstance(reader, HashReader)
@@ -84,7 +84,7 @@ def test_in_an_evaluation_it_is_the_headroom_and_known_to_see_the_answers(
     settings = Settings(steps=3)
     found = evaluate(engine, HashReader(questions), questions, names, tmp_path, settings=settings, figures=False)
     searched = rocchio_sessions(
-        engine, HashReader(questions), questions, [Variant(G4)], Plan(settings=replace(SETTINGS, steps=3))
+        engine, HashReader(questions), questions, [Variant(G4)], RocchioConfig(settings=replace(SETTINGS, steps=3))
     )  # fmt: skip
     reached = [session.final.score.total for [session] in searched if session.final is not None]
     assert found.metrics["rocchio"]["score"] == pytest.approx(100 * sum(reached) / len(questions))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orienteer.reader.answer_matching import exact_match, normalise
-from orienteer.rocchio.bounds import update_bounds
 from orienteer.rocchio.judgements import AnswerSpans
+from orienteer.rocchio.step_search import update_bounds
 from orienteer.session import score, weights
 
 LEVELS = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]

@@ -19,17 +19,17 @@ from orienteer.data import write_jsonl
 from orienteer.engine import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio import RocchioError, read_sessions
-from orienteer.rocchio.generation import Files
+from orienteer.rocchio.generation import BackendFiles
 
 Command = Callable[..., Result]
 
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Command:
-    def opened(self: Files) -> tuple[Engine, Reader]:
+    def opened(self: BackendFiles) -> tuple[Engine, Reader]:
         return bundled_engine(), HashReader(ASKED)
 
-    monkeypatch.setattr(Files, "open", opened)
+    monkeypatch.setattr(BackendFiles, "open", opened)
     app = typer.Typer()
     for function in (commands.rocchio, commands.rocchio_stats, commands.rocchio_landscape):
         app.command(function.__name__.replace("_", "-"))(function)
@@ -54,7 +54,13 @@ def test_sessions_are_searched_and_told(command: Command, questions: Path, tmp_p
     row = json.loads(told.stdout)
     assert (row["questions"], row["sessions"], row["compact_sessions"]) == (5, 10, 10)
     header, sessions = read_sessions(out)
-    assert (header.plan.n, header.plan.m, header.plan.settings.steps, header.plan.read_budget) == (10, 5, 2, None)
+    config = header.config
+    assert (config.n, config.m, config.settings.steps, config.read_budget) == (
+        10,
+        5,
+        2,
+        None,
+    )
     assert len(list(sessions)) == 10
     assert read_sessions(small)[0].compact
     stats = command("rocchio-stats", out, "--json")
@@ -81,8 +87,8 @@ def test_a_read_budget_is_told_in_the_file(command: Command, questions: Path, tm
     options = ("-n", 10, "-m", 5, "--limit", 3, "--read-budget", 4, "--snippet", 30)
     command("rocchio", "--index", "x", "--questions", questions, "--out", out, *options)
     header, sessions = read_sessions(out)
-    assert header.plan.read_budget == 4
-    assert header.plan.settings.snippet == 30
+    assert header.config.read_budget == 4
+    assert header.config.settings.snippet == 30
     assert all(step.read <= 4 for session in sessions for step in session.steps)
 
 

@@ -10,15 +10,15 @@ import pytest
 from hash_reader import HashReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive import naive_session
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
 
 from orienteer.bundled import bundled_engine, bundled_passages, bundled_questions
 from orienteer.data import Question
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import G0, G3, G4, GRAMMARS, Refinement
-from orienteer.rocchio import Plan, RocchioSession, Variant, rocchio_sessions, variants_of
-from orienteer.rocchio.naive import naive_session
-from orienteer.rocchio.output import SEARCHED
+from orienteer.rocchio import RocchioConfig, RocchioSession, Variant, rocchio_sessions, variants_of
+from orienteer.rocchio.sessions import SEARCHED
 from orienteer.session import Settings
 
 ENGINE = bundled_engine()
@@ -30,8 +30,10 @@ def course(session: RocchioSession) -> RocchioSession:
     return replace(session, read=0, steps=tuple(replace(step, read=0, others=()) for step in session.steps))
 
 
-def searched(reader: HashReader, questions: list[Question], variant: Variant, plan: Plan) -> list[RocchioSession]:
-    return [session for [session] in rocchio_sessions(ENGINE, reader, questions, [variant], plan)]
+def searched(
+    reader: HashReader, questions: list[Question], variant: Variant, config: RocchioConfig
+) -> list[RocchioSession]:
+    return [session for [session] in rocchio_sessions(ENGINE, reader, questions, [variant], config)]
 
 
 variants = st.builds(
@@ -40,7 +42,7 @@ variants = st.builds(
     *[st.sampled_from([0.0, 0.2, 0.4, 0.5])] * 2,
 )
 plans = st.builds(
-    Plan,
+    RocchioConfig,
     n=st.integers(1, 100),
     m=st.integers(1, 100),
     settings=st.builds(Settings, steps=st.integers(1, 20), hits=st.integers(1, 6), snippet=st.integers(5, 70)),
@@ -50,12 +52,12 @@ plans = st.builds(
 @settings(max_examples=60)
 @given(st.integers(0, len(ASKED) - 4), st.integers(0, 1000), st.sampled_from([0, 0, 2, 3, 6, 20]), variants, plans)
 def test_pruned_and_exhaustive_find_the_same_sessions(
-    first: int, seed: int, levels: int, variant: Variant, plan: Plan
+    first: int, seed: int, levels: int, variant: Variant, config: RocchioConfig
 ) -> None:
     questions = ASKED[first : first + 4]
     lean, whole = HashReader(questions, seed, levels), HashReader(questions, seed, levels)
-    pruned = searched(lean, questions, variant, plan)
-    every = searched(whole, questions, variant, replace(plan, exhaustive=True))
+    pruned = searched(lean, questions, variant, config)
+    every = searched(whole, questions, variant, replace(config, exhaustive=True))
     assert [course(session) for session in pruned] == [course(session) for session in every]
     assert lean.passages <= whole.passages
     for a, b in zip(pruned, every, strict=True):
@@ -67,9 +69,9 @@ def test_pruned_and_exhaustive_find_the_same_sessions(
 def test_the_search_finds_what_one_query_a_candidate_finds(
     place: int, seed: int, levels: int, variant: Variant
 ) -> None:
-    question, plan = ASKED[place], Plan(n=15, m=10, settings=Settings(steps=5, snippet=30))
-    [session] = searched(HashReader([question], seed, levels), [question], variant, plan)
-    slow = naive_session(ENGINE, HashReader([question], seed, levels), question, variant, plan)
+    question, config = ASKED[place], RocchioConfig(n=15, m=10, settings=Settings(steps=5, snippet=30))
+    [session] = searched(HashReader([question], seed, levels), [question], variant, config)
+    slow = naive_session(ENGINE, HashReader([question], seed, levels), question, variant, config)
     assert [step.refinement for step in session.steps] == [refinement for refinement, _ in slow]
     for step, (_, score) in zip(session.steps, slow, strict=True):
         assert step.state.score == score
@@ -77,16 +79,16 @@ def test_the_search_finds_what_one_query_a_candidate_finds(
 
 def test_any_engine_gives_the_sessions_of_the_embedded_one() -> None:
     questions = ASKED[:3]
-    plan = Plan(n=10, m=6, settings=Settings(steps=3))
+    config = RocchioConfig(n=10, m=6, settings=Settings(steps=3))
     plain = ReferenceEngine(bundled_passages())
-    expected = rocchio_sessions(ENGINE, HashReader(questions), questions, variants_of("G4"), plan)
-    assert rocchio_sessions(plain, HashReader(questions), questions, variants_of("G4"), plan) == expected
+    expected = rocchio_sessions(ENGINE, HashReader(questions), questions, variants_of("G4"), config)
+    assert rocchio_sessions(plain, HashReader(questions), questions, variants_of("G4"), config) == expected
 
 
 def test_every_step_raises_the_score_and_no_runner_up_was_better() -> None:
     questions = ASKED[:20]
     steps = 0
-    for own in rocchio_sessions(ENGINE, HashReader(questions), questions, variants_of("all"), Plan()):
+    for own in rocchio_sessions(ENGINE, HashReader(questions), questions, variants_of("all"), RocchioConfig()):
         for session in own:
             assert session.start is not None
             before = session.start.score.total
@@ -104,22 +106,22 @@ def test_every_step_raises_the_score_and_no_runner_up_was_better() -> None:
 def test_a_session_is_the_same_in_any_company() -> None:
     questions = ASKED[10:22]
     grammars = variants_of("all")
-    together = rocchio_sessions(ENGINE, HashReader(questions), questions, grammars, Plan())
+    together = rocchio_sessions(ENGINE, HashReader(questions), questions, grammars, RocchioConfig())
     for place, question in enumerate(questions):
-        alone = rocchio_sessions(ENGINE, HashReader(questions), [question], grammars[place % 5 :][:1], Plan())
+        alone = rocchio_sessions(ENGINE, HashReader(questions), [question], grammars[place % 5 :][:1], RocchioConfig())
         assert alone == [[together[place][place % 5]]]
-    backwards = rocchio_sessions(ENGINE, HashReader(questions), questions[::-1], grammars[::-1], Plan())
+    backwards = rocchio_sessions(ENGINE, HashReader(questions), questions[::-1], grammars[::-1], RocchioConfig())
     assert [own[::-1] for own in backwards[::-1]] == together
 
 
 def test_all_grammars_of_a_question_share_what_is_read() -> None:
     questions = ASKED[:8]
     together = HashReader(questions)
-    rocchio_sessions(ENGINE, together, questions, variants_of("all"), Plan())
+    rocchio_sessions(ENGINE, together, questions, variants_of("all"), RocchioConfig())
     apart = 0
     for variant in variants_of("all"):
         reader = HashReader(questions)
-        rocchio_sessions(ENGINE, reader, questions, [variant], Plan())
+        rocchio_sessions(ENGINE, reader, questions, [variant], RocchioConfig())
         apart += reader.passages
     assert together.passages < 0.5 * apart
 
@@ -135,15 +137,15 @@ def test_the_same_text_is_read_once_for_a_question() -> None:
         return inner(batch)
 
     reader.read_many = noted  # type: ignore[method-assign]
-    rocchio_sessions(ENGINE, reader, questions, variants_of("all"), Plan())
+    rocchio_sessions(ENGINE, reader, questions, variants_of("all"), RocchioConfig())
     assert len(read) == len(set(read))
 
 
 def test_pruned_reads_a_part_of_what_exhaustive_reads() -> None:
     questions = ASKED[:20]
     lean, whole = HashReader(questions), HashReader(questions)
-    rocchio_sessions(ENGINE, lean, questions, variants_of("G4"), Plan())
-    rocchio_sessions(ENGINE, whole, questions, variants_of("G4"), Plan(exhaustive=True))
+    rocchio_sessions(ENGINE, lean, questions, variants_of("G4"), RocchioConfig())
+    rocchio_sessions(ENGINE, whole, questions, variants_of("G4"), RocchioConfig(exhaustive=True))
     # The corpus is small: most of what candidates find, they all find.
     assert lean.passages < 0.85 * whole.passages
 
@@ -151,7 +153,7 @@ def test_pruned_reads_a_part_of_what_exhaustive_reads() -> None:
 @pytest.mark.parametrize("budget", [1, 5, 20])
 def test_a_read_budget_bounds_the_reading_of_every_step(budget: int) -> None:
     questions = ASKED[:20]
-    sessions = searched(HashReader(questions), questions, Variant(G4), Plan(read_budget=budget))
+    sessions = searched(HashReader(questions), questions, Variant(G4), RocchioConfig(read_budget=budget))
     assert any(session.steps for session in sessions)
     for session in sessions:
         assert all(step.read <= budget for step in session.steps)
@@ -162,8 +164,8 @@ def test_a_read_budget_bounds_the_reading_of_every_step(budget: int) -> None:
 
 def test_a_session_that_the_budget_ended_does_not_pass_for_the_best() -> None:
     questions = ASKED[:20]
-    capped = searched(HashReader(questions), questions, Variant(G4), Plan(read_budget=2))
-    free = searched(HashReader(questions), questions, Variant(G4), Plan())
+    capped = searched(HashReader(questions), questions, Variant(G4), RocchioConfig(read_budget=2))
+    free = searched(HashReader(questions), questions, Variant(G4), RocchioConfig())
     assert {session.ended for session in free} == {"best"}
     assert {session.ended for session in capped} >= {"budget"}
     for session, whole in zip(capped, free, strict=True):
@@ -172,14 +174,14 @@ def test_a_session_that_the_budget_ended_does_not_pass_for_the_best() -> None:
 
 def test_a_budget_that_is_never_reached_changes_nothing() -> None:
     questions = ASKED[:10]
-    free = searched(HashReader(questions), questions, Variant(G4), Plan())
-    assert searched(HashReader(questions), questions, Variant(G4), Plan(read_budget=100_000)) == free
+    free = searched(HashReader(questions), questions, Variant(G4), RocchioConfig())
+    assert searched(HashReader(questions), questions, Variant(G4), RocchioConfig(read_budget=100_000)) == free
 
 
 def test_limits_are_kept() -> None:
     questions = ASKED[:30]
-    plan = Plan(n=12, m=3, settings=Settings(steps=2))
-    for session in searched(HashReader(questions), questions, Variant(G4), plan):
+    config = RocchioConfig(n=12, m=3, settings=Settings(steps=2))
+    for session in searched(HashReader(questions), questions, Variant(G4), config):
         assert len(session.steps) <= 2
         assert session.ended != "steps" or len(session.steps) == 2
         # Eight operators, at most three tries each.
@@ -200,7 +202,7 @@ HARD = [
 def test_hard_questions_are_handled_or_skipped_and_say_why() -> None:
     engine = ReferenceEngine(PASSAGES)
     questions = [*QUESTIONS, *HARD]
-    sessions = rocchio_sessions(engine, HashReader(questions), questions, variants_of("G0,G4"), Plan())
+    sessions = rocchio_sessions(engine, HashReader(questions), questions, variants_of("G0,G4"), RocchioConfig())
     ended = {question.id: {each.ended for each in own} for question, own in zip(questions, sessions, strict=True)}
     assert ended["q1"] == ended["aliases"] == ended["some-stop-words"] == {"best"}
     assert ended["q5"] == ended["no-answers"] == ended["empty-answers"] == {"no answer"}
@@ -217,7 +219,7 @@ def test_a_query_that_cannot_take_another_clause_harms_no_other_session() -> Non
     engine = ReferenceEngine(PASSAGES)
     full = Question("full", "lamp " * 1024, ("Maren Holt",))
     [[hurt], [alone]] = rocchio_sessions(
-        engine, HashReader([*QUESTIONS, full]), [full, QUESTIONS[0]], variants_of("G4"), Plan()
+        engine, HashReader([*QUESTIONS, full]), [full, QUESTIONS[0]], variants_of("G4"), RocchioConfig()
     )
     assert hurt.ended in ("error", "no answer term")
     assert alone.ended == "best"
@@ -226,23 +228,23 @@ def test_a_query_that_cannot_take_another_clause_harms_no_other_session() -> Non
 def test_a_score_of_relevance_alone_and_one_of_ps_alone_can_be_raised() -> None:
     questions = ASKED[:20]
     for variant in (Variant(G3, 0.0, 0.0), Variant(G3, 1.0, 0.0), Variant(G3, 0.0, 1.0)):
-        plan = Plan(n=20, m=20)
-        pruned = searched(HashReader(questions), questions, variant, plan)
-        every = searched(HashReader(questions), questions, variant, replace(plan, exhaustive=True))
+        config = RocchioConfig(n=20, m=20)
+        pruned = searched(HashReader(questions), questions, variant, config)
+        every = searched(HashReader(questions), questions, variant, replace(config, exhaustive=True))
         assert [course(session) for session in pruned] == [course(session) for session in every]
         assert any(session.steps for session in pruned)
 
 
 def test_a_used_term_is_not_used_again(engine: EmbeddedEngine) -> None:
     questions = ASKED[:30]
-    for session in searched(HashReader(questions), questions, Variant(G0), Plan()):
+    for session in searched(HashReader(questions), questions, Variant(G0), RocchioConfig()):
         used: list[Refinement] = [step.refinement for step in session.steps]
         terms = [refinement.term for refinement in used]
         assert len(set(terms)) == len(terms)
 
 
 def test_the_sessions_do_not_hang_on_the_size_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    from orienteer.rocchio import search
+    from orienteer.rocchio import step_search as search
 
     questions = ASKED[:15]
     reads = []
@@ -250,7 +252,7 @@ def test_the_sessions_do_not_hang_on_the_size_of_a_round(monkeypatch: pytest.Mon
     for part in (10**9, 4, 1):
         monkeypatch.setattr(search, "_PART", part)
         reader = HashReader(questions)
-        found.append([course(s) for s in searched(reader, questions, Variant(G4), Plan())])
+        found.append([course(s) for s in searched(reader, questions, Variant(G4), RocchioConfig())])
         reads.append(reader.passages)
     assert found[0] == found[1] == found[2]
     assert reads[0] <= np.max(reads)

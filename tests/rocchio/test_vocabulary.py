@@ -6,8 +6,7 @@ from small_world import PASSAGES, QUESTIONS
 
 from orienteer.engine import ReferenceEngine
 from orienteer.query import G0, G2, G4, GRAMMARS
-from orienteer.rocchio.ideal import ideal_queries
-from orienteer.rocchio.vocabulary import Sigma, Vocabulary, Word, candidates, split
+from orienteer.rocchio.vocabulary import Sigma, Vocabulary, Word, candidates, ideal_queries, split
 from orienteer.session import Environment, Lexicon, Settings
 
 ENGINE = ReferenceEngine(PASSAGES)

@@ -31,7 +31,7 @@ from orienteer.engine import Hit, ReferenceEngine
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
 from orienteer.session import STOP, Action, Observation
-from orienteer.session.agent import Explanation, TreeNode, tree_explanation
+from orienteer.session.agent import StepNotes, TreeNode, tree_explanation
 
 MakeClient = Callable[..., TestClient]
 
@@ -42,10 +42,10 @@ class TreeSearcher:
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         return [action for action, _ in self.act_with_explanations(observations)]
 
-    def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, Explanation | None]]:
+    def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, StepNotes | None]]:
         return [self._act(observation) for observation in observations]
 
-    def _act(self, observation: Observation) -> tuple[Action, Explanation | None]:
+    def _act(self, observation: Observation) -> tuple[Action, StepNotes | None]:
         terms = sorted(observation.terms, key=lambda term: -term.idf)[:40]
         if not terms:
             return STOP, None

@@ -1,4 +1,4 @@
-"""Explanation of a step: a search tree goes into them and comes out as it was."""
+"""Explanations of steps: a search tree is stored and read back unchanged."""
 
 from __future__ import annotations
 

@@ -108,9 +108,9 @@ def _crew(index: Path, reader: Path | None, cache: Path | None, workers: int, ra
     """Workers that open the same index and reader; None where this process plays by itself."""
     from orienteer.engine.open import absolute
     from orienteer.evaluation import Crew
-    from orienteer.rocchio.generation import Files
+    from orienteer.rocchio.generation import BackendFiles
 
     if workers == 1 and ray is None:
         return None
-    world = Files(absolute(index), *(path.resolve() if path is not None else None for path in (reader, cache)))
+    world = BackendFiles(absolute(index), *(path.resolve() if path is not None else None for path in (reader, cache)))
     return Crew(world, workers, ray)

@@ -51,7 +51,7 @@ def train_look(
     from orienteer.agents.lookahead.rollouts import reachable
     from orienteer.agents.pointer.decoding import Decoding
     from orienteer.agents.pointer.model_files import load_folder, save_folder
-    from orienteer.rocchio.output import read_sessions
+    from orienteer.rocchio.sessions import read_sessions
     from orienteer.session import Environment, Settings
 
     files, world = load_folder(pointer), World(index, reader, cache, threads)

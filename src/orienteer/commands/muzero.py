@@ -148,7 +148,7 @@ def train_muzero(
 
 def _ids(sessions: list[Path]) -> frozenset[str]:
     """The questions of sessions: what is found for them has been read before."""
-    from orienteer.rocchio.output import read_sessions
+    from orienteer.rocchio.sessions import read_sessions
 
     return frozenset(session.id for file in sessions for session in read_sessions(file)[1])
 

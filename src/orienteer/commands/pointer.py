@@ -129,7 +129,7 @@ def train_pointer(
 def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Question]:
     """The questions of the sessions, in their order: the cache has many of their readings."""
     from orienteer.agents.pointer.imitation_targets import by_id
-    from orienteer.rocchio.output import read_sessions
+    from orienteer.rocchio.sessions import read_sessions
 
     known = by_id(questions)
     ids = dict.fromkeys(session.id for file in files for session in read_sessions(file)[1])

@@ -14,7 +14,7 @@ from orienteer.commands.terminal import out, progress
 
 if TYPE_CHECKING:
     from orienteer.data import Question
-    from orienteer.rocchio.generation import Costs
+    from orienteer.rocchio.generation import GenerationCosts
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Questions = Annotated[list[Path], typer.Option("--questions", help="file of questions with answers; may be repeated")]
@@ -60,16 +60,16 @@ def rocchio(
 
     orienteer rocchio --index my-index --questions train.jsonl.xz --grammar G1,G4 --out sessions.jsonl --workers 2
     """
-    from orienteer.rocchio.config import Plan, variants_of
-    from orienteer.rocchio.output import write_compact
+    from orienteer.rocchio.config import RocchioConfig, variants_of
+    from orienteer.rocchio.sessions import write_compact
     from orienteer.session import Settings
 
     variants = variants_of(grammar)
-    plan = Plan(
+    config = RocchioConfig(
         terms, tries, Settings(steps=steps, snippet=snippet), read_budget=read_budget, exhaustive=exhaustive
     )  # fmt: skip
     asked = _questions(questions, source, balanced)[skip:][:limit]
-    costs = _generate(index, reader, asked, variants, out_file, plan, cache, workers, ray, chunk)
+    costs = _generate(index, reader, asked, variants, out_file, config, cache, workers, ray, chunk)
     kept = write_compact([out_file], compact) if compact else None
     if as_json:
         return print(json.dumps({"out": str(out_file), **asdict(costs), "compact_sessions": kept}))
@@ -88,13 +88,13 @@ def rocchio_stats(
 
     orienteer rocchio-stats sessions.jsonl --figures figures
     """
-    from orienteer.rocchio.output import read_sessions
-    from orienteer.rocchio.stats import statistics
+    from orienteer.rocchio.sessions import read_sessions
+    from orienteer.rocchio.statistics import statistics
 
     found = statistics(session for path in sessions for session in read_sessions(path)[1])
     drawn = []
     if figures is not None:
-        from orienteer.rocchio.figures import draw
+        from orienteer.rocchio.statistics import draw
 
         drawn = draw(found, figures)
     if as_json:
@@ -122,13 +122,13 @@ def rocchio_landscape(
 
     orienteer rocchio-landscape --index my-index --questions dev.jsonl.xz --out landscape.jsonl
     """
-    from orienteer.rocchio.landscape import landscape, landscape_plan, landscape_variants, write_landscape
-    from orienteer.rocchio.output import read_sessions
+    from orienteer.rocchio.sessions import read_sessions
+    from orienteer.rocchio.statistics import landscape, landscape_config, landscape_variants, write_landscape
 
     asked = _questions(questions)[:limit]
     sessions = out_file.with_name(f"{out_file.name}.sessions.jsonl")
     variants = landscape_variants(step)
-    _generate(index, reader, asked, variants, sessions, landscape_plan(), cache, workers, ray, chunk)
+    _generate(index, reader, asked, variants, sessions, landscape_config(), cache, workers, ray, chunk)
     rows = landscape(read_sessions(sessions)[1])
     write_landscape(rows, out_file)
     out.print(f"{len(rows)} points of {len(asked)} questions in {out_file}")
@@ -136,7 +136,7 @@ def rocchio_landscape(
 
 def _questions(paths: list[Path], source: str = "", balance: bool = False) -> list[Question]:
     from orienteer.data import read_questions
-    from orienteer.rocchio.select import balanced, of_sources
+    from orienteer.rocchio.generation import balanced, of_sources
 
     wanted = [name.strip() for name in source.split(",") if name.strip()]
     every = of_sources((question for path in paths for question in read_questions(path)), wanted)
@@ -144,19 +144,19 @@ def _questions(paths: list[Path], source: str = "", balance: bool = False) -> li
 
 
 def _generate(
-    index: Path, reader: Path | None, asked: list[Question], variants: Any, out_file: Path, plan: Any,
+    index: Path, reader: Path | None, asked: list[Question], variants: Any, out_file: Path, config: Any,
     cache: Path | None, workers: int, ray: str | None, chunk: int,
-) -> Costs:  # fmt: skip
+) -> GenerationCosts:  # fmt: skip
     from orienteer.engine.open import absolute
-    from orienteer.rocchio.generation import Files, generate
+    from orienteer.rocchio.generation import BackendFiles, generate
 
     if cache is None and ray is None:
         cache = out_file.with_name(f"{out_file.name}.parts") / "readings.db"
     # Workers of a cluster have their own working folder.
-    world = Files(absolute(index), *(path.resolve() if path else None for path in (reader, cache)))
+    backend = BackendFiles(absolute(index), *(path.resolve() if path else None for path in (reader, cache)))
     with progress("questions") as show:
         return generate(
-            world, asked, variants, out_file, plan, workers=workers, ray=ray, chunk=chunk, progress=show
+            backend, asked, variants, out_file, config, workers=workers, ray=ray, chunk=chunk, progress=show
         )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from orienteer.evaluation.errors import EvaluationError
 from orienteer.evaluation.journal import Journal, Writing, provenance, write_journal
 from orienteer.evaluation.progress import Clock
 from orienteer.evaluation.recorded import Memory, remembering
-from orienteer.rocchio.generation import World
+from orienteer.rocchio.generation import Backend
 from orienteer.session import Environment, Seconds, Settings, play, record, to_line
 from orienteer.session.record import Provenance
 from orienteer.workers import in_order, run_chunks
@@ -29,7 +29,7 @@ _PATIENCE = 0.5  # seconds between looks at what other processes still play
 class Crew:
     """Workers, and the world that each of them opens; see `orienteer.workers` for `workers` and `ray`."""
 
-    world: World
+    backend: Backend
     workers: int = 1
     ray: str | None = None
 
@@ -58,11 +58,11 @@ Play = Callable[[Part], Played]
 class PlayThere:
     """The work of a worker, before it has opened anything."""
 
-    world: World
+    backend: Backend
     settings: Settings
 
     def __call__(self) -> Play:
-        engine, reader = self.world.open()
+        engine, reader = self.backend.open()
         known: dict[str, tuple[ConfiguredAgent, Environment]] = {}
 
         def play_part(part: Part) -> Played:
@@ -105,7 +105,7 @@ class Game:
     def results(self, parts: Sequence[Part]) -> Iterator[Played]:
         """What each part gave, in their order."""
         if self.crew is not None:
-            work = PlayThere(self.crew.world, self.settings)
+            work = PlayThere(self.crew.backend, self.settings)
             return in_order(run_chunks(work, parts, workers=self.crew.workers, ray=self.crew.ray))
         by_name = {player.name: player for player in self.players}
         entries = {name: remembering(by_name[name].entry, self.played) for name in {part.agent for part in parts}}

@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from orienteer.rocchio.config import Plan, RocchioError, Variant, variants_of
-from orienteer.rocchio.output import (
+from orienteer.rocchio.config import RocchioConfig, RocchioError, Variant, variants_of
+from orienteer.rocchio.sessions import (
     Header,
     RocchioSession,
     RocchioStep,
@@ -15,19 +15,20 @@ from orienteer.rocchio.output import (
 
 if TYPE_CHECKING:
     from orienteer.rocchio.agent import RocchioAgent
+    from orienteer.rocchio.batched_sessions import rocchio_sessions
     from orienteer.rocchio.generation import generate
-    from orienteer.rocchio.lockstep import rocchio_sessions
     from orienteer.rocchio.replay import TrainingStep, training_steps
 
 # What compiles kernels is imported when it is first used: other commands start at once.
 _HOME = {
-    "RocchioAgent": "agent", "TrainingStep": "replay", "generate": "generation", "rocchio_sessions": "lockstep",
+    "RocchioAgent": "agent", "TrainingStep": "replay", "generate": "generation", "rocchio_sessions": "batched_sessions",
     "training_steps": "replay",
 }  # fmt: skip
 
 __all__ = [
-    "Header", "Plan", "RocchioAgent", "RocchioError", "RocchioSession", "RocchioStep", "State", "TrainingStep",
-    "Variant", "generate", "read_sessions", "rocchio_sessions", "training_steps", "variants_of", "write_compact",
+    "Header", "RocchioAgent", "RocchioConfig", "RocchioError", "RocchioSession", "RocchioStep", "State",
+    "TrainingStep", "Variant", "generate", "read_sessions", "rocchio_sessions", "training_steps", "variants_of",
+    "write_compact",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a Rocchio search is asked to do: its limits, its grammars, how sessions are judged."""
+"""The parameters of a Rocchio search: limits, grammars, the score to raise."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HEADROOM_SNIPPET = 70  # words; for training data, the length that the agent wil
 
 
 class RocchioError(OrienteerError):
-    """A search for sessions that cannot be done as asked, or a file of sessions that cannot be used."""
+    """Invalid parameters of a Rocchio search, or a file of sessions that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One session of a question: the grammar it may use, and the score it is to raise."""
+    """One session of a question: its grammar, and the weights of the score that it raises."""
 
     grammar: Grammar
     lambda1: float = 0.2
@@ -27,15 +27,15 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Algorithm 1's limits.
+class RocchioConfig:
+    """Algorithm 1's parameters.
 
     n             terms of Σ_t and of Σ_*
     m             tries an operator at each step
     settings      steps, hits a query, snippet length and relevance, as in every session
     read_budget   passages that a step may read at most; None: as many as the exact choice needs
-    others        of the candidates not chosen, how many are told with their scores
-    exhaustive    read every passage of every candidate; finds the same sessions, for comparison
+    others        candidates not chosen that are stored with their scores
+    exhaustive    reads every hit of every candidate; finds the same sessions, for comparison
     """
 
     n: int = 100
@@ -57,15 +57,15 @@ class Plan:
             raise RocchioError(f"{self.settings.hits} hits a query; a Rocchio search takes at most {MOST_HITS}")
 
     def settings_of(self, variant: Variant) -> Settings:
-        """How the sessions of a variant are played: the search itself decides when to stop."""
+        """The settings of a variant's sessions; the search itself decides when to stop."""
         return replace(self.settings, lambda1=variant.lambda1, lambda2=variant.lambda2, allow_stop=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """As a file of sessions tells it."""
+        """As in the header of a file of sessions."""
         return {**{name: getattr(self, name) for name in self.__slots__}, "settings": self.settings.as_dict()}
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Plan:
+    def from_dict(cls, row: Mapping[str, Any]) -> RocchioConfig:
         return cls(**{**row, "settings": Settings(**row["settings"])})
 
 

@@ -2,8 +2,8 @@
 
     OUT                      the sessions, whole, once all are found
     OUT.costs.json           what they cost; the only file that differs from run to run
-    OUT.parts/plan.json      what is being made, so that another run cannot slip in
-    OUT.parts/00000.jsonl …  finished chunks, each put in its place whole
+    OUT.parts/plan.json      the parameters, so that another run cannot continue it
+    OUT.parts/00000.jsonl …  finished chunks, each written atomically
     OUT.parts/costs.jsonl    a line for each finished chunk
     OUT.parts/readings.db    passages read so far, so that a chunk that is begun again costs little
 
@@ -17,11 +17,11 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Protocol
@@ -32,22 +32,57 @@ from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.query.refinement import clean
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.config import Plan, RocchioError, Variant
-from orienteer.rocchio.output import Header, header_line, read_session, session_line
+from orienteer.rocchio.config import RocchioConfig, RocchioError, Variant
+from orienteer.rocchio.sessions import Header, header_line, read_session, session_line
 from orienteer.workers import run_chunks
+
+TYPES = ("who", "what", "when", "where", "which", "how", "why")
+
+
+def question_type(text: str) -> str:
+    """The question word that comes first in the text; "other" where there is none."""
+    words = (word.strip("\"'‘“(").removesuffix("'s").removesuffix("’s") for word in text.lower().split())
+    known = {**{word: word for word in TYPES}, "whom": "who", "whose": "who"}
+    return next((known[word] for word in words if word in known), "other")
+
+
+def of_sources(questions: Iterable[Question], sources: Sequence[str]) -> list[Question]:
+    """The questions whose source is one of these, the sources in the order given; all of them where none is."""
+    by_source: dict[str, list[Question]] = {}
+    for question in questions:
+        by_source.setdefault(question.source, []).append(question)
+    for source in sources:
+        if source not in by_source:
+            has = ", ".join(sorted(filter(None, by_source))) or "none that is named"
+            raise RocchioError(f"no question has the source {source!r}; the files have {has}")
+    return [question for source in (sources or by_source) for question in by_source[source]]
+
+
+def balanced(questions: Iterable[Question]) -> list[Question]:
+    """All questions, so ordered that any first so many hold every type alike, and within a type every source."""
+    by_type: dict[str, dict[str, list[Question]]] = {name: {} for name in (*TYPES, "other")}
+    for question in questions:
+        by_type[question_type(question.question)].setdefault(question.source, []).append(question)
+    return _in_turn(_in_turn(by_source.values()) for by_source in by_type.values())
+
+
+def _in_turn(queues: Iterable[Sequence[Question]]) -> list[Question]:
+    """The first of every queue, the second of every queue, …; a queue that has ended is passed over."""
+    return [question for row in zip_longest(*queues) for question in row if question is not None]
+
 
 CHUNK = 32  # questions; enough for full batches to the end, few enough that a kill costs little
 
 
-class World(Protocol):
-    """Where a worker finds engine and reader: picklable, opened once a worker."""
+class Backend(Protocol):
+    """Opens engine and reader in a worker: picklable, opened once per worker."""
 
     def open(self) -> tuple[Engine, Reader]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """An index and a reader on disk, at paths that every worker can see; `cache` is a file of readings, or none."""
+class BackendFiles:
+    """An index and a reader on disk, at paths that every worker can see; `cache` is a file of readings."""
 
     index: Path
     reader: Path | None = None
@@ -62,8 +97,8 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A finished chunk: its lines, and what it cost."""
+class SearchedChunk:
+    """A finished chunk: its lines and its cost."""
 
     lines: bytes
     seconds: float
@@ -73,30 +108,30 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SearchChunks:
-    """The work of a worker, before it has opened anything."""
+    """Makes a worker's function: opens the backend, then searches chunk after chunk."""
 
-    world: World
+    backend: Backend
     variants: tuple[Variant, ...]
-    plan: Plan
+    config: RocchioConfig
 
-    def __call__(self) -> Callable[[Sequence[Question]], Found]:
-        from orienteer.rocchio.lockstep import Lockstep
+    def __call__(self) -> Callable[[Sequence[Question]], SearchedChunk]:
+        from orienteer.rocchio.batched_sessions import BatchedSearch
 
-        engine, reader = self.world.open()
+        engine, reader = self.backend.open()
         cached = reader if isinstance(reader, CachedReader) else CachedReader(reader)
-        lockstep = Lockstep(engine, cached, self.variants, self.plan)
+        batched = BatchedSearch(engine, cached, self.variants, self.config)
 
-        def search(questions: Sequence[Question]) -> Found:
+        def search(questions: Sequence[Question]) -> SearchedChunk:
             started, cpu, read = perf_counter(), process_time(), cached.misses
-            sessions = lockstep.play(questions)
+            sessions = batched.play(questions)
             lines = b"".join(session_line(session) for own in sessions for session in own)
-            return Found(lines, perf_counter() - started, process_time() - cpu, cached.misses - read)
+            return SearchedChunk(lines, perf_counter() - started, process_time() - cpu, cached.misses - read)
 
         return search
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class GenerationProgress:
     """Questions done of all; `seconds_left` is None until a chunk was timed."""
 
     done: int
@@ -105,10 +140,10 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """Of finished chunks, whoever did them: seconds of all workers together, passages read and not remembered.
+class GenerationCosts:
+    """Of all finished chunks: seconds summed over workers, passages read that no cache had.
 
-    Other programs on the machine make `worker_seconds` longer, `cpu_seconds` hardly.
+    Other programs on the machine lengthen `worker_seconds`, but hardly `cpu_seconds`.
     """
 
     questions: int
@@ -119,34 +154,34 @@ class Costs:
 
 
 def generate(
-    world: World,
+    backend: Backend,
     questions: Sequence[Question],
     variants: Sequence[Variant],
     out: str | os.PathLike[str],
-    plan: Plan | None = None,
+    config: RocchioConfig | None = None,
     *,
     chunk: int = CHUNK,
     workers: int = 1,
     ray: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Costs:
-    """Searches the sessions of every question and writes them to `out`; what was begun there before is finished."""
-    job = _Job(Path(out), tuple(questions), tuple(variants), plan or Plan(), chunk)
+    progress: Callable[[GenerationProgress], None] | None = None,
+) -> GenerationCosts:
+    """Searches the sessions of every question and writes them to `out`; an interrupted run continues."""
+    job = _Job(Path(out), tuple(questions), tuple(variants), config or RocchioConfig(), chunk)
     job.check()
-    engine, reader = world.open()
-    header = Header(job.plan, fingerprint_of(engine), fingerprint_of(reader))
+    engine, reader = backend.open()
+    header = Header(job.config, fingerprint_of(engine), fingerprint_of(reader))
     del engine, reader
     if job.is_done(header):
         shutil.rmtree(job.parts, ignore_errors=True)
-        return job.costs_told()
+        return job.stored_costs()
     with job.begun(header):
         waiting = [number for number in range(job.chunks) if not job.has(number)]
         clock = _Clock(job, waiting, progress)
-        work = SearchChunks(world, job.variants, job.plan)
+        work = SearchChunks(backend, job.variants, job.config)
         found = run_chunks(work, [job.questions_of(number) for number in waiting], workers=workers, ray=ray)
         for place, result in found:
             job.keep(waiting[place], result)
-            clock.tell(waiting[place])
+            clock.advance(waiting[place])
         return job.finish(header)
 
 
@@ -155,7 +190,7 @@ class _Job:
     out: Path
     questions: tuple[Question, ...]
     variants: tuple[Variant, ...]
-    plan: Plan
+    config: RocchioConfig
     chunk: int
 
     @property
@@ -191,7 +226,7 @@ class _Job:
         """Whether the file holds the sessions asked for; raises where it holds others."""
         if not self.out.exists():
             return False
-        from orienteer.rocchio.output import read_sessions
+        from orienteer.rocchio.sessions import read_sessions
 
         found, sessions = read_sessions(self.out)
         same = found == header and all(
@@ -204,7 +239,7 @@ class _Job:
 
     @contextmanager
     def begun(self, header: Header) -> Iterator[None]:
-        """The folder of parts is ours alone, and of this very job."""
+        """Locks the folder of parts and checks that it belongs to this job."""
         try:
             self.parts.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -215,25 +250,25 @@ class _Job:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise RocchioError(f"another process is writing {self.out}; wait for it or name another file") from None
-            self._check_plan(header)
+            self._check_config(header)
             yield
         finally:
             os.close(descriptor)
 
-    def _check_plan(self, header: Header) -> None:
-        plan = {**json.loads(header_line(header)), **self._digest()}
+    def _check_config(self, header: Header) -> None:
+        config = {**json.loads(header_line(header)), **self._digest()}
         file = self.parts / "plan.json"
         if not file.exists():
-            atomic_write(file, [json.dumps(plan, indent=1).encode()])
+            atomic_write(file, [json.dumps(config, indent=1).encode()])
             return
         try:
             was = json.loads(file.read_bytes())
         except (OSError, ValueError) as error:
             raise RocchioError(f"{file}: cannot be read: {error}; delete {self.parts} to begin anew") from None
-        for name in plan:
-            if was.get(name) != plan[name]:
+        for name in config:
+            if was.get(name) != config[name]:
                 raise RocchioError(
-                    f"{self.parts} was begun with {name} = {was.get(name)}, this is {plan[name]}; "
+                    f"{self.parts} was begun with {name} = {was.get(name)}, this is {config[name]}; "
                     "finish it as it was begun, delete it, or name another file"
                 )
 
@@ -256,21 +291,21 @@ class _Job:
         expected = self.expected(self.questions_of(number))
         return [(session.id, session.variant) for session in sessions] == list(expected)
 
-    def keep(self, number: int, found: Found) -> None:
+    def keep(self, number: int, found: SearchedChunk) -> None:
         atomic_write(self.part(number), [found.lines])
         seconds, cpu = round(found.seconds, 3), round(found.cpu_seconds, 3)
         row = {"chunk": number, "seconds": seconds, "cpu_seconds": cpu, "read": found.read}
         with (self.parts / "costs.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def finish(self, header: Header) -> Costs:
+    def finish(self, header: Header) -> GenerationCosts:
         def lines() -> Iterator[bytes]:
             yield header_line(header)
             for number in range(self.chunks):
                 yield self.part(number).read_bytes()
 
         costs = self._costs()
-        row = {name: getattr(costs, name) for name in Costs.__slots__}
+        row = {name: getattr(costs, name) for name in GenerationCosts.__slots__}
         atomic_write(self._costs_file, [json.dumps(row).encode() + b"\n"])
         atomic_write(self.out, lines())
         shutil.rmtree(self.parts, ignore_errors=True)
@@ -280,7 +315,7 @@ class _Job:
     def _costs_file(self) -> Path:
         return self.out.with_name(f"{self.out.name}.costs.json")
 
-    def _costs(self) -> Costs:
+    def _costs(self) -> GenerationCosts:
         """A chunk that was done twice counts once; a torn line counts nothing."""
         by_chunk: dict[int, tuple[float, float, int]] = {}
         for line in (self.parts / "costs.jsonl").read_text(encoding="utf-8").splitlines():
@@ -292,14 +327,14 @@ class _Job:
                 continue
         asked = sum(len(self.questions_of(number)) for number in by_chunk)
         seconds, cpu, read = map(sum, zip(*by_chunk.values(), strict=True)) if by_chunk else (0.0, 0.0, 0)
-        return Costs(asked, asked * len(self.variants), round(seconds, 3), round(cpu, 3), int(read))
+        return GenerationCosts(asked, asked * len(self.variants), round(seconds, 3), round(cpu, 3), int(read))
 
-    def costs_told(self) -> Costs:
-        """As written when the file was finished; nothing where that is gone, since no session hangs on it."""
+    def stored_costs(self) -> GenerationCosts:
+        """As written when the file was finished; zeros if that file is gone."""
         try:
-            return Costs(**json.loads(self._costs_file.read_bytes()))
+            return GenerationCosts(**json.loads(self._costs_file.read_bytes()))
         except (OSError, ValueError, TypeError):
-            return Costs(0, 0, 0.0, 0.0, 0)
+            return GenerationCosts(0, 0, 0.0, 0.0, 0)
 
 
 def _side_by_side(found: Iterator[Any], expected: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
@@ -311,21 +346,23 @@ def _side_by_side(found: Iterator[Any], expected: Iterator[Any]) -> Iterator[tup
 
 
 class _Clock:
-    """Time left, from the chunks done since this process began."""
+    """Estimates the time left from the chunks done since this process began."""
 
-    def __init__(self, job: _Job, waiting: Sequence[int], told: Callable[[Progress], None] | None) -> None:
-        self._job, self._told = job, told
+    def __init__(
+        self, job: _Job, waiting: Sequence[int], progress: Callable[[GenerationProgress], None] | None
+    ) -> None:
+        self._job, self._progress = job, progress
         self._before = self._done = len(job.questions) - sum(len(job.questions_of(number)) for number in waiting)
         self._started = perf_counter()
         self._report()
 
-    def tell(self, number: int) -> None:
+    def advance(self, number: int) -> None:
         self._done += len(self._job.questions_of(number))
         self._report()
 
     def _report(self) -> None:
-        if self._told is None:
+        if self._progress is None:
             return
         total, now = len(self._job.questions), self._done - self._before
         left = (perf_counter() - self._started) / now * (total - self._done) if now else None
-        self._told(Progress(self._done, total, left))
+        self._progress(GenerationProgress(self._done, total, left))

@@ -1,4 +1,7 @@
-"""What is known of the passages that the candidates of one question find; all sessions of the question share it."""
+"""Relevance, possible exact answers and readings of the passages that one question's candidates find.
+
+All sessions of the question share them.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
 
 
-class Notes:
-    """By slot, the place of a passage in order of appearance: id, judgement, and once it is read PS and EM.
+class Judgements:
+    """Arrays by slot, a passage's number in order of appearance: relevance, and once it is read PS and EM.
 
     relevant   rel(d), from the text alone
     possible   some span of the text could be an exact answer; where not, EM is 0 without reading
@@ -44,7 +47,7 @@ class Notes:
         return len(self.ids)
 
     def slots(self, ids: Iterable[str]) -> list[int]:
-        """The slots of passages; those not met before get one, and wait to be judged."""
+        """The slots of passages; new ones get one, and are judged by the next `judge`."""
         found = []
         for id in ids:
             slot = self._slot.setdefault(id, len(self.ids))
@@ -57,7 +60,7 @@ class Notes:
         return self.ids[self._judged :]
 
     def judge(self, passages: Sequence[Passage]) -> None:
-        """What the texts say of those that waited, in their order."""
+        """Judges the texts of `unjudged`, in their order."""
         answers = self.question.answers
         relevant = np.array([self._holds(passage.text, answers) for passage in passages], np.bool_)
         possible = np.array([self._spans.possible_in(passage.text) for passage in passages], np.bool_)
@@ -79,7 +82,7 @@ class Notes:
 class AnswerSpans:
     """Whether a text has a span, any span, that equals a gold answer once both are normalised.
 
-    A span may begin and end inside a word, so the test is on letters: a gold answer without its blanks must stand in
+    A span may begin and end inside a word, so the test is on letters: a gold answer without its blanks must be in
     the text without its blanks. Normalising the text removes the very articles that normalising a span inside it
     removes, but for an article that the span cuts in two ("t-he" read from "he"); an answer that could be such a
     piece is taken to be possible everywhere.

@@ -1,4 +1,4 @@
-"""What agents learn from: the observations of recorded sessions, made again from index and reader."""
+"""Training examples: replays recorded sessions with index and reader to get their observations."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from orienteer.query import Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.config import RocchioError
-from orienteer.rocchio.output import SEARCHED, Header, RocchioSession
+from orienteer.rocchio.sessions import SEARCHED, Header, RocchioSession
 from orienteer.session import Environment, Observation, Session
 
-TOGETHER = 256  # sessions in one batch
+BATCH_SIZE = 256  # sessions
 _NEAR = 1e-5  # the compact form rounds scores
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """o_t and Δq_t, and the other candidates with the scores that they would have led to.
+    """o_t and Δq_t, and the other candidates with their scores.
 
-    `refinement` is None in a session's last state where nothing raised the score any more: an agent should stop.
+    `refinement` is None in a session's last state if no candidate raised the score: an agent should stop.
     """
 
     id: str
@@ -41,12 +41,12 @@ def training_steps(
     reader: Reader,
     *,
     snippet: int | None = None,
-    together: int = TOGETHER,
+    batch_size: int = BATCH_SIZE,
 ) -> Iterator[list[TrainingStep]]:
     """The steps of each session, in the sessions' order; a question that was not searched gives no steps.
 
     Scores are compared with those recorded: another index or reader is an error, not bad training data. `snippet`
-    is the length that the agent sees, where it is to differ from the one that the search saw.
+    is the length that the agent sees, if it differs from the search's.
     """
     for what, was, now in (
         ("index", header.index, fingerprint_of(engine)),
@@ -56,11 +56,11 @@ def training_steps(
             raise RocchioError(f"the sessions were made with the {what} {was}, this is {now}; open the same {what}")
     asked = {clean(question.id): question for question in questions}
     waiting = iter(sessions)
-    while batch := list(islice(waiting, together)):
-        yield from _rebuilt(header, batch, asked, engine, reader, snippet)
+    while batch := list(islice(waiting, batch_size)):
+        yield from _replayed(header, batch, asked, engine, reader, snippet)
 
 
-def _rebuilt(
+def _replayed(
     header: Header, batch: Sequence[RocchioSession], asked: dict[str, Question], engine: Engine, reader: Reader,
     snippet: int | None,
 ) -> Iterator[list[TrainingStep]]:  # fmt: skip
@@ -73,7 +73,7 @@ def _rebuilt(
         if session.ended in SEARCHED:
             by_variant.setdefault(session.variant, []).append(place)
     for places in by_variant.values():
-        settings = header.plan.settings_of(batch[places[0]].variant)
+        settings = header.config.settings_of(batch[places[0]].variant)
         settings = settings if snippet is None else replace(settings, snippet=snippet)
         environment = Environment(engine, reader, settings)
         playing = dict(zip(places, environment.open([asked[batch[place].id] for place in places]), strict=True))

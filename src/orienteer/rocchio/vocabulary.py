@@ -12,10 +12,42 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
-from orienteer.query import BOOSTS, Field, Grammar, Operator, Refinement
+from orienteer.errors import QueryError
+from orienteer.query import BOOSTS, Field, Grammar, Operator, Query, Refinement
 from orienteer.query.refinement import MAX_TERM_CHARS
-from orienteer.session.observation import Observation, Source
+from orienteer.reader.answer_matching import match_form
+from orienteer.session import Lexicon, SeenPassage, Session, Settings, Step, best_of
+from orienteer.session.observation import Observation, Source, observe
+
+
+def ideal_queries(question: Question, lexicon: Lexicon) -> list[Query]:
+    """q_* = q +(contents:"a"), one for each distinct normalised answer.
+
+    An answer without an index term (stop words, signs) would require nothing, one that is too long for a term cannot
+    be searched: neither makes a query.
+    """
+    queries: dict[str, Query] = {}
+    for answer in question.answers:
+        form = match_form(answer)
+        if form in queries or not lexicon.terms(answer):
+            continue
+        try:
+            queries[form] = Query(question.question).refine(Refinement("+", "contents", answer))
+        except QueryError:
+            continue
+    return list(queries.values())
+
+
+def ideal_observation(
+    question: Question, seen: Sequence[SeenPassage], settings: Settings, lexicon: Lexicon
+) -> Observation:
+    """o_*: what an agent would see of the best five by PS of all that the ideal queries found."""
+    best = best_of(seen)
+    step = Step(0, None, Query(question.question), (), tuple(each.passage.id for each in best), (), (), None)
+    return observe(Session(question, (step,), tuple(seen), best), settings, lexicon)
+
 
 _ORDER = (Operator("+"), Operator("-"), *(Operator("^", boost) for boost in BOOSTS), Operator("or"))
 
@@ -30,7 +62,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Sigma:
-    """Σ_t: words by idf, rarest first, and where in the observation each stands."""
+    """Σ_t: words by idf, rarest first, and where in the observation each appears."""
 
     words: tuple[Word, ...]
     sources: dict[Word, tuple[Source, ...]]
@@ -38,14 +70,14 @@ class Sigma:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A refinement that a step may choose, and where its term stands."""
+    """A refinement that a step may choose, and where its term appears."""
 
     refinement: Refinement
     sources: tuple[Source, ...]
 
 
 class Vocabulary:
-    """An engine's idf by field, remembered, and the dictionaries made with it."""
+    """An engine's idf by field, cached, and the dictionaries made with it."""
 
     def __init__(self, engine: Engine, size: int = 1 << 16) -> None:
         self._idf: Callable[[Field, str], float] = lru_cache(size)(engine.idf)

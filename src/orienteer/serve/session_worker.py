@@ -13,7 +13,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.serve.batching import Batcher, OnBatch, together_or_alone
 from orienteer.session import Action, Agent, Environment, Lexicon, Observation, Session, Settings
-from orienteer.session.agent import ExplainingAgent, Explanation, check_explanation
+from orienteer.session.agent import ExplainingAgent, StepNotes, check_explanation
 from orienteer.session.environment import ended
 from orienteer.session.observation import observe
 
@@ -42,7 +42,7 @@ class Moved:
     """The session after the move, and what the agent noted of it."""
 
     session: Session
-    notes: Explanation | None = None
+    notes: StepNotes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Decided:
     """What an agent makes of an observation."""
 
     action: Action
-    notes: Explanation | None = None
+    notes: StepNotes | None = None
 
 
 class Player:

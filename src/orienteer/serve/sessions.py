@@ -26,7 +26,7 @@ from orienteer.serve.limits import Limits
 from orienteer.serve.session_store import SavedSessions
 from orienteer.serve.session_worker import Move, Moved, Player
 from orienteer.session import Action, Agent, Environment, Record, Session, Settings, Undo, best_of, record
-from orienteer.session.agent import Explanation
+from orienteer.session.agent import StepNotes
 
 YOU = "you"
 _NOTHING_YET = "nothing has been found yet in this session; let the agent begin, or ask again"
@@ -49,7 +49,7 @@ class Work:
     engine: Engine | None = None
     played: Session | None = None
     recorded: Record | None = None
-    notes: list[Explanation | None] = field(default_factory=list)
+    notes: list[StepNotes | None] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     parent: str | None = None
     stopped: str | None = None
@@ -172,7 +172,7 @@ class Bench:
                 session = self._reopened(work)
                 own = replace(work.settings, allow_stop=entry.settings.allow_stop, snippet=entry.settings.snippet)
                 settings = replace(own, steps=min(self.limits.steps, session.refinements_made + steps))
-            by: Explanation | None = {"by": entry.name} if entry.name != work.agent else None
+            by: StepNotes | None = {"by": entry.name} if entry.name != work.agent else None
             while not session.ended:
                 before = len(session.steps)
                 if not await self._move(work, _move(work, session, settings, entry.agent), by, until):
@@ -181,7 +181,7 @@ class Bench:
                 if len(session.steps) > before:
                     yield before
 
-    async def _move(self, work: Work, move: Move, by: Explanation | None, until: float) -> bool:
+    async def _move(self, work: Work, move: Move, by: StepNotes | None, until: float) -> bool:
         """One move of an agent's; False where the deadline came first and nothing was changed."""
         started = time.monotonic()
         try:
@@ -193,7 +193,7 @@ class Bench:
         self._advance(work, moved, by, move.settings, time.monotonic() - started)
         return True
 
-    def _advance(self, work: Work, moved: Moved, by: Explanation | None, settings: Settings, seconds: float) -> None:
+    def _advance(self, work: Work, moved: Moved, by: StepNotes | None, settings: Settings, seconds: float) -> None:
         work.played, work.settings, work.recorded, work.stopped = moved.session, settings, None, None
         if len(moved.session.steps) > len(work.notes):
             work.notes.append({**(by or {}), **(moved.notes or {})} or None)

@@ -34,7 +34,7 @@ class Agent(Protocol):
         ...
 
 
-Explanation = Mapping[str, Any]  # JSON
+StepNotes = Mapping[str, Any]  # JSON
 
 TREE = "tree"
 DEEPEST = 100  # levels of a tree
@@ -73,7 +73,7 @@ class ExplainingAgent(Protocol):
 
     def act(self, observations: Sequence[Observation]) -> Sequence[Action]: ...
 
-    def act_with_explanations(self, observations: Sequence[Observation]) -> Sequence[tuple[Action, Explanation | None]]:
+    def act_with_explanations(self, observations: Sequence[Observation]) -> Sequence[tuple[Action, StepNotes | None]]:
         """The actions that `act` returns, each with its explanation; None where there is none."""
         ...
 
@@ -83,13 +83,13 @@ def tree_explanation(root: TreeNode) -> dict[str, Any]:
     return {TREE: _node_row(root)}
 
 
-def tree_of(explanation: Explanation | None) -> TreeNode | None:
+def tree_of(explanation: StepNotes | None) -> TreeNode | None:
     """The search tree in an explanation, None where it has none; raises `ExplanationError` if it is malformed."""
     row = (explanation or {}).get(TREE)
     return None if row is None else _read_node(row, 0)
 
 
-def check_explanation(explanation: Explanation | None) -> None:
+def check_explanation(explanation: StepNotes | None) -> None:
     """Raises `ExplanationError` unless a record can hold the explanation and its tree is well-formed."""
     tree_of(explanation)
     try:

@@ -33,8 +33,8 @@ from orienteer.engine import EmbeddedEngine
 from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.query import G4
-from orienteer.rocchio import Header, Plan, rocchio_sessions, variants_of
-from orienteer.rocchio.output import header_line, session_line
+from orienteer.rocchio import Header, RocchioConfig, rocchio_sessions, variants_of
+from orienteer.rocchio.sessions import header_line, session_line
 from orienteer.session import Settings
 
 
@@ -221,7 +221,7 @@ def test_rocchio_s_sessions_become_turns_that_write_its_refinements(
 ) -> None:
     sizes = replace(CONFIG.networks, policy_prior=shape == "short")
     context = context_of(embedded, replace(CONFIG, shape=shape, networks=sizes))  # type: ignore[arg-type]
-    plan = Plan(settings=Settings(steps=4, snippet=30))
+    plan = RocchioConfig(settings=Settings(steps=4, snippet=30))
     found = [s for own in rocchio_sessions(embedded, context.reader, QUESTIONS, variants_of("G4"), plan) for s in own]
     header = Header(plan, fingerprint_of(embedded), fingerprint_of(context.reader))
     file = tmp_path / "sessions.jsonl"

@@ -18,19 +18,19 @@ from orienteer.agents.pointer.imitation_targets import Label, Moment
 from orienteer.agents.pointer.weak_labels import Promises, promised
 from orienteer.engine import EmbeddedEngine
 from orienteer.query import G2, G4, Refinement
-from orienteer.rocchio import Plan
+from orienteer.rocchio import RocchioConfig
 from orienteer.session import Environment, Settings
 from orienteer.session.score import K
 
 SETTINGS = Settings(steps=5, snippet=30)
-PLAN = Plan(settings=SETTINGS)
+CONFIG = RocchioConfig(settings=SETTINGS)
 
 
 def test_what_rocchio_labels_has_the_gain_that_is_told(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), SETTINGS)
     visits = Visits(states=3, steps=SETTINGS.steps)
     sessions = visited(environment, Wanderer(), QUESTIONS, visits)
-    labeller = ByRocchio(embedded, LexicalReader(), G2, PLAN)
+    labeller = ByRocchio(embedded, LexicalReader(), G2, CONFIG)
     [moments] = dagger_batches(environment, Wanderer(), QUESTIONS, visits, labeller)(0)
     assert len(moments) > 5
     for session, observation in zip(sessions, environment.observe(sessions), strict=True):

@@ -25,8 +25,8 @@ from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import TrainingError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio import Header, Plan, RocchioSession, rocchio_sessions, variants_of
-from orienteer.rocchio.output import header_line, session_line
+from orienteer.rocchio import Header, RocchioConfig, RocchioSession, rocchio_sessions, variants_of
+from orienteer.rocchio.sessions import header_line, session_line
 from orienteer.session import Environment, Settings
 
 PLUS, OR = Refinement("+", "contents", "reef"), Refinement("or", "contents", "storm")
@@ -44,7 +44,7 @@ def toys(embedded: EmbeddedEngine) -> list[Moment]:
 
 @pytest.fixture(scope="module")
 def searched(embedded: EmbeddedEngine) -> tuple[Header, list[RocchioSession]]:
-    reader, plan = LexicalReader(), Plan(settings=Settings(steps=4, snippet=30))
+    reader, plan = LexicalReader(), RocchioConfig(settings=Settings(steps=4, snippet=30))
     found = rocchio_sessions(embedded, reader, QUESTIONS, variants_of("all"), plan)
     header = Header(plan, fingerprint_of(embedded), fingerprint_of(reader))
     return header, [session for own in found for session in own]

@@ -36,8 +36,8 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import FIELDS, Operator, Refinement
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.output import RocchioSession, read_sessions
 from orienteer.rocchio.replay import TrainingStep, training_steps
+from orienteer.rocchio.sessions import RocchioSession, read_sessions
 from orienteer.session import Term
 from orienteer.session.observation import Source
 

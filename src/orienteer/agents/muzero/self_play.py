@@ -34,8 +34,7 @@ from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.ideal import ideal_observation, ideal_queries
-from orienteer.rocchio.vocabulary import Vocabulary, Word
+from orienteer.rocchio.vocabulary import Vocabulary, Word, ideal_observation, ideal_queries
 from orienteer.session import UNDO, Action, Environment, Session, Settings, Term
 from orienteer.session.score import reward
 

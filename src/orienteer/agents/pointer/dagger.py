@@ -18,8 +18,8 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.config import Plan, Variant
-from orienteer.rocchio.lockstep import Choice, Lockstep
+from orienteer.rocchio.batched_sessions import BatchedSearch, Choice
+from orienteer.rocchio.config import RocchioConfig, Variant
 from orienteer.session import Agent, Environment, Observation, Session, Settings
 
 TOGETHER = 32  # questions in lock-step
@@ -116,9 +116,9 @@ def visited_examples(
 class ByRocchio:
     """Labels as recorded sessions have them: exact gains, for some hundred passages read a state."""
 
-    def __init__(self, engine: Engine, reader: Reader, grammar: Grammar, plan: Plan) -> None:
+    def __init__(self, engine: Engine, reader: Reader, grammar: Grammar, config: RocchioConfig) -> None:
         remembered = reader if isinstance(reader, CachedReader) else CachedReader(reader)
-        self._grammar, self._rocchio = grammar, Lockstep(engine, remembered, [Variant(grammar)], plan)
+        self._grammar, self._rocchio = grammar, BatchedSearch(engine, remembered, [Variant(grammar)], config)
 
     def __call__(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Label | None]:
         found = zip(sessions, self._rocchio.choose(sessions), strict=True)
@@ -144,6 +144,6 @@ class ByPromise:
 LABELLERS: Mapping[str, Callable[[Engine, Reader, Grammar, Settings], Labeller]] = {
     "promise": lambda engine, reader, grammar, settings: ByPromise(engine, grammar),
     "rocchio": lambda engine, reader, grammar, settings: ByRocchio(
-        engine, reader, grammar, Plan(settings=settings, read_budget=200)
+        engine, reader, grammar, RocchioConfig(settings=settings, read_budget=200)
     ),
 }

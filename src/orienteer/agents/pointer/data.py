@@ -23,7 +23,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.output import RocchioSession, read_sessions
+from orienteer.rocchio.sessions import RocchioSession, read_sessions
 
 World = Callable[[], tuple[Engine, Reader]]
 

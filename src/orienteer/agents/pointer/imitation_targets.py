@@ -12,7 +12,7 @@ from orienteer.errors import TrainingError
 from orienteer.query import GRAMMARS, Grammar, Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.output import Header, RocchioSession
+from orienteer.rocchio.sessions import Header, RocchioSession
 from orienteer.session import Observation
 
 LEAST_GAIN = 1e-6  # files of sessions round scores to as much

@@ -37,7 +37,7 @@ from orienteer.data.passage import Question
 from orienteer.errors import TrainingError
 from orienteer.query import Grammar
 from orienteer.reader.answer_matching import holds_answer
-from orienteer.rocchio.output import read_sessions
+from orienteer.rocchio.sessions import read_sessions
 from orienteer.training import example_cache
 from orienteer.training.example_cache import Row
 

@@ -11,10 +11,16 @@ from hash_reader import HashReader
 from orienteer.bundled import bundled_engine, bundled_questions
 from orienteer.data import Question
 from orienteer.query import G3, G4, Refinement
-from orienteer.rocchio import Plan, RocchioSession, RocchioStep, State, Variant, rocchio_sessions, variants_of
-from orienteer.rocchio.landscape import landscape, landscape_plan, landscape_variants, write_landscape
-from orienteer.rocchio.select import balanced, of_sources, question_type
-from orienteer.rocchio.stats import operator_name, statistics
+from orienteer.rocchio import RocchioConfig, RocchioSession, RocchioStep, State, Variant, rocchio_sessions, variants_of
+from orienteer.rocchio.generation import balanced, of_sources, question_type
+from orienteer.rocchio.statistics import (
+    landscape,
+    landscape_config,
+    landscape_variants,
+    operator_name,
+    statistics,
+    write_landscape,
+)
 from orienteer.session import Settings
 from orienteer.session.score import Score
 
@@ -65,7 +71,7 @@ def test_operators_have_the_papers_names() -> None:
 
 def test_the_figures_are_drawn_and_are_the_same_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from orienteer.rocchio.figures import draw
+    from orienteer.rocchio.statistics import draw
 
     files = draw(statistics(SESSIONS), tmp_path / "a")
     again = draw(statistics(SESSIONS), tmp_path / "b")
@@ -78,9 +84,9 @@ def test_the_landscape_has_a_point_for_every_pair_of_weights(tmp_path: Path) -> 
     variants = landscape_variants(0.5)
     assert [(v.lambda1, v.lambda2) for v in variants] == [(0, 0), (0, 0.5), (0, 1), (0.5, 0), (0.5, 0.5), (1, 0)]
     assert len(landscape_variants()) == 21
-    assert (landscape_plan().n, landscape_plan().m) == (20, 20)
+    assert (landscape_config().n, landscape_config().m) == (20, 20)
     reader = HashReader(questions)
-    sessions = rocchio_sessions(bundled_engine(), reader, questions, variants, landscape_plan())
+    sessions = rocchio_sessions(bundled_engine(), reader, questions, variants, landscape_config())
     rows = landscape(session for own in sessions for session in own)
     assert len(rows) == 6
     write_landscape(rows, tmp_path / "landscape.jsonl")
@@ -115,7 +121,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         ({"settings": Settings(order="engine")}, "ordered by the engine"),
     ):  # fmt: skip
         with pytest.raises(RocchioError, match=says):
-            Plan(**options)  # type: ignore[arg-type]
+            RocchioConfig(**options)  # type: ignore[arg-type]
     with pytest.raises(RocchioError, match="no grammar is called 'G7'"):
         variants_of("G4,G7")
     assert [v.grammar.name for v in variants_of("G4, G0,G4")] == ["G4", "G0"]

@@ -9,34 +9,33 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import Query, Refinement
 from orienteer.reader.answer_matching import exact_match, holds_answer, holds_answer_loosely
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.config import Plan, Variant
-from orienteer.rocchio.ideal import ideal_observation, ideal_queries
-from orienteer.rocchio.search import LEAST_GAIN
-from orienteer.rocchio.vocabulary import Vocabulary, candidates
+from orienteer.rocchio.config import RocchioConfig, Variant
+from orienteer.rocchio.step_search import LEAST_GAIN
+from orienteer.rocchio.vocabulary import Vocabulary, candidates, ideal_observation, ideal_queries
 from orienteer.session import Lexicon, Score, SeenPassage, Session, Step, best_of, score
 from orienteer.session.observation import observe
 
 
 def naive_session(
-    engine: Engine, reader: Reader, question: Question, variant: Variant, plan: Plan
+    engine: Engine, reader: Reader, question: Question, variant: Variant, config: RocchioConfig
 ) -> list[tuple[Refinement, Score]]:
     """The refinements of one session and the score after each; the question must have answers and find something."""
-    world = _World(engine, reader, question, variant, plan)
-    vocabulary, settings = Vocabulary(engine), plan.settings_of(variant)
+    world = _World(engine, reader, question, variant, config)
+    vocabulary, settings = Vocabulary(engine), config.settings_of(variant)
     pooled: dict[str, SeenPassage] = {}
     for ideal in ideal_queries(question, world.lexicon):
         for each in world.found(ideal):
             pooled.setdefault(each.passage.id, each)
     observation = ideal_observation(question, list(pooled.values()), settings, world.lexicon)
-    sigma_star = frozenset(vocabulary.sigma(observation, plan.n).words)
+    sigma_star = frozenset(vocabulary.sigma(observation, config.n).words)
     query = Query(question.question)
     seen = {each.passage.id: each for each in world.found(query)}
     session = world.session((), query, seen)
     chosen: list[tuple[Refinement, Score]] = []
     while len(chosen) < settings.steps:
-        sigma = vocabulary.sigma(observe(session, settings, world.lexicon), plan.n)
+        sigma = vocabulary.sigma(observe(session, settings, world.lexicon), config.n)
         best, best_score = None, replace(world.score(seen), total=world.score(seen).total + LEAST_GAIN)
-        for candidate in candidates(sigma, sigma_star, variant.grammar, plan.m):
+        for candidate in candidates(sigma, sigma_star, variant.grammar, config.m):
             after = world.score(world.together(seen, query.refine(candidate.refinement)))
             if after.total > best_score.total:
                 best, best_score = candidate.refinement, after
@@ -52,13 +51,15 @@ def naive_session(
 class _World:
     """The engine, the reader and how one question is judged."""
 
-    def __init__(self, engine: Engine, reader: Reader, question: Question, variant: Variant, plan: Plan) -> None:
-        self.engine, self.reader, self.question, self.variant, self.plan = engine, reader, question, variant, plan
+    def __init__(
+        self, engine: Engine, reader: Reader, question: Question, variant: Variant, config: RocchioConfig
+    ) -> None:
+        self.engine, self.reader, self.question, self.variant, self.config = engine, reader, question, variant, config
         self.lexicon = Lexicon(engine)
-        self.holds = holds_answer if plan.settings.relevance == "tokens" else holds_answer_loosely
+        self.holds = holds_answer if config.settings.relevance == "tokens" else holds_answer_loosely
 
     def found(self, query: Query) -> list[SeenPassage]:
-        hits = self.engine.search(query, self.plan.settings.hits)
+        hits = self.engine.search(query, self.config.settings.hits)
         passages = self.engine.passages([hit.id for hit in hits])
         readings = self.reader.read(self.question.question, passages)
         answers = self.question.answers

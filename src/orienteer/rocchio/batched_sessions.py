@@ -1,7 +1,7 @@
-"""Many Rocchio sessions at once: one call to the engine and one to the reader serves all of them.
+"""Algorithm 1 for a batch of sessions: each round makes one call to the engine and one to the reader.
 
-Sessions do not wait for each other's steps. A round asks the engine for the candidates of those that begin a step,
-and the reader for what every session wants read next; a session whose step is decided goes on to its next one.
+Sessions do not wait for each other's steps. A round queries the engine with the candidates of the sessions that begin
+a step, and the reader with what every session wants read next; a session whose step is decided begins its next one.
 """
 
 from __future__ import annotations
@@ -19,29 +19,28 @@ from orienteer.errors import QueryError
 from orienteer.query import Refinement
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
-from orienteer.rocchio.config import Plan, Variant
-from orienteer.rocchio.ideal import ideal_observation, ideal_queries
-from orienteer.rocchio.judgements import Bools, Notes, Slots
-from orienteer.rocchio.output import Ended, RocchioSession, RocchioStep, State
-from orienteer.rocchio.search import Standing, StepSearch
-from orienteer.rocchio.vocabulary import Candidate, Vocabulary, Word, candidates
+from orienteer.rocchio.config import RocchioConfig, Variant
+from orienteer.rocchio.judgements import Bools, Judgements, Slots
+from orienteer.rocchio.sessions import Ended, RocchioSession, RocchioStep, State
+from orienteer.rocchio.step_search import BestPassages, StepSearch
+from orienteer.rocchio.vocabulary import Candidate, Vocabulary, Word, candidates, ideal_observation, ideal_queries
 from orienteer.session import Environment, Lexicon, SeenPassage, Session
 
 
 def rocchio_sessions(
-    engine: Engine, reader: Reader, questions: Sequence[Question], variants: Sequence[Variant], plan: Plan
+    engine: Engine, reader: Reader, questions: Sequence[Question], variants: Sequence[Variant], config: RocchioConfig
 ) -> list[list[RocchioSession]]:
     """Algorithm 1 for every question, a session for each variant, in their orders.
 
-    All sessions of a question share what is read. A session depends on its question and variant alone, never on what
-    else is searched with it.
+    All sessions of a question share their readings. A session depends on its question and variant alone, not on the
+    rest of the batch.
     """
-    return Lockstep(engine, reader, variants, plan).play(questions)
+    return BatchedSearch(engine, reader, variants, config).play(questions)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What Algorithm 1 does in a state: the refinement that it chooses and the score it leads to; None: it stops.
+    """Algorithm 1's decision in a state: the chosen refinement and the score after it; None: stop.
 
     `others` are the best candidates not chosen whose score is known, with it; none where it stops.
     """
@@ -52,13 +51,13 @@ class Choice:
 
 @dataclass(slots=True)
 class _Search:
-    """A session under way: Algorithm 1 between two looks at the world."""
+    """The state of one session's search."""
 
     place: int  # of its question
     variant: Variant
     environment: Environment
     session: Session
-    notes: Notes
+    judgements: Judgements
     ideal: frozenset[Word] = frozenset()
     ideal_best: tuple[str, ...] = ()
     seen: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -71,31 +70,31 @@ class _Search:
     error: str = ""
 
     def grow(self) -> None:
-        """Room for the passages that the notes have met since."""
-        more = np.zeros(len(self.notes) - len(self.seen), np.bool_)
+        """Extends the flags to passages that were judged since."""
+        more = np.zeros(len(self.judgements) - len(self.seen), np.bool_)
         self.seen, self.known = np.concatenate([self.seen, more]), np.concatenate([self.known, more])
 
     def see(self) -> None:
         """Marks what the session has seen; all of it is read."""
-        slots = self.notes.slots(each.passage.id for each in self.session.seen)
+        slots = self.judgements.slots(each.passage.id for each in self.session.seen)
         self.seen[slots] = self.known[slots] = True
 
     def end(self, how: Ended, error: str = "") -> None:
         self.ended, self.error = how, error
 
 
-class Lockstep:
-    """The engine, the reader and what is remembered of both, for one chunk of questions after another."""
+class BatchedSearch:
+    """Searches chunk after chunk of questions, with caches of readings and idf that last between chunks."""
 
-    def __init__(self, engine: Engine, reader: Reader, variants: Sequence[Variant], plan: Plan) -> None:
-        self._engine, self._plan, self._variants = engine, plan, tuple(variants)
-        # A step that is taken reads its hits again, through the environment: they must come from memory.
+    def __init__(self, engine: Engine, reader: Reader, variants: Sequence[Variant], config: RocchioConfig) -> None:
+        self._engine, self._config, self._variants = engine, config, tuple(variants)
+        # Taking a step reads its hits again, through the environment: they must come from the cache.
         self._reader = reader if isinstance(reader, CachedReader) else CachedReader(reader)
         self._lexicon, self._vocabulary = Lexicon(engine), Vocabulary(engine)
         self._environments = [self._environment(variant) for variant in self._variants]
 
     def _environment(self, variant: Variant) -> Environment:
-        environment = Environment(self._engine, self._reader, self._plan.settings_of(variant))
+        environment = Environment(self._engine, self._reader, self._config.settings_of(variant))
         environment.lexicon = self._lexicon
         return environment
 
@@ -109,18 +108,18 @@ class Lockstep:
             self._finish_steps([search for search, slots in wanted if not slots.size])
         finished: list[list[RocchioSession]] = [[] for _ in questions]
         for search in searches:
-            finished[search.place].append(_told(search))
+            finished[search.place].append(_session(search))
         return finished
 
     def choose(self, sessions: Sequence[Session]) -> list[Choice | None]:
-        """The first variant's choice in states that anybody may have reached, each depending on its state alone.
+        """The first variant's choice in any states, each depending on its state alone.
 
-        None where there is nothing to say: no answer is known, no passage holds one, the session found none, or the
-        read budget ran out before anything better was found.
+        None where there is no choice: no answer is known, no passage holds one, the session found none, or the read
+        budget ran out before an improvement was found.
         """
         variant, environment = self._variants[0], self._environments[0]
         searches = [
-            _Search(place, variant, environment, session, Notes(session.question, self._plan.settings.relevance))
+            _Search(place, variant, environment, session, Judgements(session.question, self._config.settings.relevance))
             for place, session in enumerate(sessions)
         ]
         for search in searches:
@@ -131,18 +130,18 @@ class Lockstep:
         self._begin_steps(live)
         while wanted := [(s, slots) for s in live if s.step is not None and (slots := s.step.wanted()).size]:
             self._read(wanted)
-        return [_choice(search, self._plan.others) for search in searches]
+        return [_choice(search, self._config.others) for search in searches]
 
     def _open(self, questions: Sequence[Question]) -> list[_Search]:
-        """A search for each question and variant, with the question's own results; ended where there is no way on."""
+        """A search for each question and variant, after step 0; ended where the question cannot be searched."""
         opened = [environment.open(questions) for environment in self._environments]
         searches = []
         for place in range(len(questions)):
-            notes = Notes(opened[0][place].question, self._plan.settings.relevance) if opened else None
+            judgements = Judgements(opened[0][place].question, self._config.settings.relevance) if opened else None
             for variant, environment, sessions in zip(self._variants, self._environments, opened, strict=True):
-                assert notes is not None
-                search = _Search(place, variant, environment, sessions[place], notes)
-                _end_where_hopeless(search)
+                assert judgements is not None
+                search = _Search(place, variant, environment, sessions[place], judgements)
+                _end_if_unsearchable(search)
                 searches.append(search)
         return searches
 
@@ -150,55 +149,57 @@ class Lockstep:
         """Σ_* for every question that can be searched, from one round of queries and one of reading."""
         first = {search.place: search for search in searches if search.ended is None}
         queries = [ideal_queries(search.session.question, self._lexicon) for search in first.values()]
-        found = iter(self._engine.search_many([query for each in queries for query in each], self._plan.settings.hits))
+        found = iter(
+            self._engine.search_many([query for each in queries for query in each], self._config.settings.hits)
+        )
         pooled = [dict.fromkeys(hit.id for _ in each for hit in next(found)) for each in queries]
         fetched = iter(self._engine.passages([id for ids in pooled for id in ids]))
         passages = [[next(fetched) for _ in ids] for ids in pooled]
         asked = [(s.session.question.question, p) for s, p in zip(first.values(), passages, strict=True)]
         readings = self._reader.read_many(asked)
         for search, own, read, mine in zip(first.values(), passages, readings, queries, strict=True):
-            company = [each for each in searches if each.place == search.place and each.ended is None]
+            same_question = [each for each in searches if each.place == search.place and each.ended is None]
             if not own:
-                for each in company:
+                for each in same_question:
                     each.end("answer nowhere" if mine else "no answer term")
                 continue
             seen = [SeenPassage(p, r, 0, rank) for rank, (p, r) in enumerate(zip(own, read, strict=True), 1)]
             settings = search.environment.settings
             observation = ideal_observation(search.session.question, seen, settings, self._lexicon)
-            sigma = frozenset(self._vocabulary.sigma(observation, self._plan.n).words)
-            self._take_note(search, [each.passage.id for each in seen])
-            slots = search.notes.slots(passage.id for passage in own)
-            search.notes.keep(slots, read)
-            for each in company:
+            sigma = frozenset(self._vocabulary.sigma(observation, self._config.n).words)
+            self._judge(search, [each.passage.id for each in seen])
+            slots = search.judgements.slots(passage.id for passage in own)
+            search.judgements.keep(slots, read)
+            for each in same_question:
                 each.ideal, each.ideal_best = sigma, tuple(passage.id for passage in observation.passages)
                 each.grow()
                 each.known[slots] = True
                 each.see()
                 each.read = int(each.known.sum())
 
-    def _take_note(self, search: _Search, ids: Sequence[str]) -> None:
-        """The notes know the passages that the session has seen, and these."""
-        search.notes.slots(each.passage.id for each in search.session.seen)
-        search.notes.slots(ids)
-        search.notes.judge(self._engine.passages(search.notes.unjudged()))
+    def _judge(self, search: _Search, ids: Sequence[str]) -> None:
+        """Judges the passages that the session has seen, and these."""
+        search.judgements.slots(each.passage.id for each in search.session.seen)
+        search.judgements.slots(ids)
+        search.judgements.judge(self._engine.passages(search.judgements.unjudged()))
 
     def _begin_steps(self, searches: Sequence[_Search]) -> None:
         going = []
         for search in searches:
             [observation] = search.environment.observe([search.session])
-            sigma = self._vocabulary.sigma(observation, self._plan.n)
-            search.candidates = candidates(sigma, search.ideal, search.variant.grammar, self._plan.m)
+            sigma = self._vocabulary.sigma(observation, self._config.n)
+            search.candidates = candidates(sigma, search.ideal, search.variant.grammar, self._config.m)
             if search.candidates:
                 going.append(search)
             else:
                 search.end("best")
         tables = self._refine(going)
-        waiting = {id(search.notes): search.notes for search in going}
-        unjudged = [notes.unjudged() for notes in waiting.values()]
+        waiting = {id(search.judgements): search.judgements for search in going}
+        unjudged = [judgements.unjudged() for judgements in waiting.values()]
         fetched = self._engine.passages([passage for ids in unjudged for passage in ids])
         at = 0
-        for notes, ids in zip(waiting.values(), unjudged, strict=True):
-            notes.judge(fetched[at : at + len(ids)])
+        for judgements, ids in zip(waiting.values(), unjudged, strict=True):
+            judgements.judge(fetched[at : at + len(ids)])
             at += len(ids)
         for search, table in zip(going, tables, strict=True):
             if table is not None:
@@ -209,12 +210,12 @@ class Lockstep:
         """Slots of the hits of every candidate [candidates, hits]; None where the query cannot be refined."""
         queries = [search.session.query for search in searches]
         refinements = [[each.refinement for each in search.candidates] for search in searches]
-        hits = self._plan.settings.hits
+        hits = self._config.settings.hits
         lists: list[Sequence[Sequence[Hit]] | None]
         try:
             lists = list(refine_many(self._engine, queries, refinements, hits))
         except QueryError:
-            # One query that the engine refuses must not cost the others their step.
+            # A query that the engine refuses must not fail the others.
             lists = [self._refine_alone(*each, hits) for each in zip(searches, refinements, strict=True)]
         tables: list[NDArray[np.int32] | None] = []
         for search, found in zip(searches, lists, strict=True):
@@ -222,7 +223,7 @@ class Lockstep:
                 tables.append(None)
                 continue
             ids, table = distinct_hits(found, hits)
-            slots = np.array([*search.notes.slots(ids), -1], np.int32)
+            slots = np.array([*search.judgements.slots(ids), -1], np.int32)
             tables.append(slots[table])  # -1, no hit, is the last
         return tables
 
@@ -240,31 +241,35 @@ class Lockstep:
         score = search.session.score
         assert score is not None
         return StepSearch(
-            search.notes, Standing.of(search.session.best, score.total), new, search.known,
+            search.judgements, BestPassages.of(search.session.best, score.total), new, search.known,
             lambda1=search.variant.lambda1, lambda2=search.variant.lambda2,
-            budget=self._plan.read_budget, exhaustive=self._plan.exhaustive,
+            budget=self._config.read_budget, exhaustive=self._config.exhaustive,
         )  # fmt: skip
 
     def _read(self, wanted: Sequence[tuple[_Search, Slots]]) -> None:
         """One batch for all; a passage that two sessions of a question want is read once."""
         slots_of: dict[int, dict[int, None]] = {}
-        notes_of: dict[int, Notes] = {}
+        of_question: dict[int, Judgements] = {}
         for search, slots in wanted:
-            notes_of[search.place] = search.notes
+            of_question[search.place] = search.judgements
             unread = slots_of.setdefault(search.place, {})
-            unread.update((slot, None) for slot in slots.tolist() if not search.notes.read[slot])
+            unread.update((slot, None) for slot in slots.tolist() if not search.judgements.read[slot])
         fresh = {place: list(slots) for place, slots in slots_of.items() if slots}
-        fetched = iter(self._engine.passages([notes_of[place].ids[s] for place, slots in fresh.items() for s in slots]))
-        batch = [(notes_of[place].question.question, [next(fetched) for _ in slots]) for place, slots in fresh.items()]
+        fetched = iter(
+            self._engine.passages([of_question[place].ids[s] for place, slots in fresh.items() for s in slots])
+        )
+        batch = [
+            (of_question[place].question.question, [next(fetched) for _ in slots]) for place, slots in fresh.items()
+        ]
         if batch:
             for place, readings in zip(fresh, self._reader.read_many(batch), strict=True):
-                notes_of[place].keep(fresh[place], readings)
+                of_question[place].keep(fresh[place], readings)
         for search, slots in wanted:
             assert search.step is not None
             search.step.learn(slots)
 
     def _finish_steps(self, searches: Sequence[_Search]) -> None:
-        """Takes what was chosen; ends the sessions in which nothing was."""
+        """Takes the chosen refinements; ends the sessions without one."""
         chosen: list[tuple[_Search, int]] = []
         for search in searches:
             assert search.step is not None
@@ -292,7 +297,7 @@ class Lockstep:
         search.steps.append(
             RocchioStep(
                 chosen.refinement, chosen.sources, _state(session), tuple(hit.id for hit in session.steps[-1].hits),
-                len(search.candidates), step.read, _scores(search, step.runners_up(self._plan.others)),
+                len(search.candidates), step.read, _scores(search, step.runners_up(self._config.others)),
             )
         )  # fmt: skip
         search.see()
@@ -318,7 +323,7 @@ def _scores(search: _Search, rows: Sequence[int]) -> tuple[tuple[Refinement, flo
     return tuple((search.candidates[row].refinement, float(bound[row])) for row in rows)
 
 
-def _end_where_hopeless(search: _Search) -> None:
+def _end_if_unsearchable(search: _Search) -> None:
     session = search.session
     if session.ended == "error":
         search.end("error", session.error)
@@ -339,7 +344,7 @@ def _state(session: Session) -> State:
     )  # fmt: skip
 
 
-def _told(search: _Search) -> RocchioSession:
+def _session(search: _Search) -> RocchioSession:
     assert search.ended is not None
     session = search.session
     judged = bool(session.steps) and session.steps[0].score is not None

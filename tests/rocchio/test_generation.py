@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated_world import ASKED, GRAMMARS, PLAN, Bundled, run
+from generated_world import ASKED, CONFIG, GRAMMARS, Bundled, run
 
-from orienteer.rocchio import Plan, RocchioError, generate, read_sessions, variants_of
-from orienteer.rocchio.generation import Progress
+from orienteer.rocchio import RocchioConfig, RocchioError, generate, read_sessions, variants_of
+from orienteer.rocchio.generation import GenerationProgress
 
 HERE = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def test_a_finished_run_leaves_the_sessions_and_what_they_cost(tmp_path: Path, w
     assert costs.sessions == 2 * len(ASKED)
     assert costs.passages_read > 0
     header, sessions = read_sessions(out)
-    assert header.plan == PLAN
+    assert header.config == CONFIG
     found = [(session.id, session.variant) for session in sessions]
     assert found == [(question.id, variant) for question in ASKED for variant in GRAMMARS]
     assert run(out) == costs, "over a finished one"
@@ -57,14 +57,14 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, whole: bytes) -> 
 
 
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, whole: bytes) -> None:
-    world = Bundled(doom=5, once=tmp_path / "first", parent=os.getpid())
-    run(tmp_path / "sessions.jsonl", world, workers=2)
+    backend = Bundled(doom=5, once=tmp_path / "first", parent=os.getpid())
+    run(tmp_path / "sessions.jsonl", backend, workers=2)
     assert (tmp_path / "first").exists(), "a worker was killed"
     assert (tmp_path / "sessions.jsonl").read_bytes() == whole
 
 
 def _program(out: Path, workers: int, doom: int) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(HERE), str(HERE.parent / "session")])
+    path = os.pathsep.join([str(HERE), str(HERE.parent / "session"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(HERE / "generated_world.py"), str(out), str(workers), str(doom)]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
 
@@ -144,33 +144,33 @@ def test_a_run_of_another_kind_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "sessions.jsonl"
     assert _program(out, 1, 30).wait() == -signal.SIGKILL
     for options, says in (
-        ({"plan": replace(PLAN, n=13)}, "begun with n = 12, this is 13"),
+        ({"config": replace(CONFIG, n=13)}, "begun with n = 12, this is 13"),
         ({"questions": ASKED[1:]}, "questions"),
         ({"variants": variants_of("G4")}, "variants"),
     ):
         with pytest.raises(RocchioError, match=says):
-            generate(**{"world": Bundled(), "questions": ASKED, "variants": GRAMMARS, "out": out, "plan": PLAN,
+            generate(**{"backend": Bundled(), "questions": ASKED, "variants": GRAMMARS, "out": out, "config": CONFIG,
                         "chunk": 3, **options})  # type: ignore[arg-type]  # fmt: skip
     run(out)
     with pytest.raises(RocchioError, match="holds other sessions"):
-        generate(Bundled(), ASKED[:-1], GRAMMARS, out, PLAN)
+        generate(Bundled(), ASKED[:-1], GRAMMARS, out, CONFIG)
     with pytest.raises(RocchioError, match="holds other sessions"):
-        generate(Bundled(), ASKED, GRAMMARS, out, Plan())
+        generate(Bundled(), ASKED, GRAMMARS, out, RocchioConfig())
 
 
 def test_two_runs_at_once_do_not_share_a_file(tmp_path: Path) -> None:
     out = tmp_path / "sessions.jsonl"
 
-    def second(done: Progress) -> None:
+    def second(done: GenerationProgress) -> None:
         with pytest.raises(RocchioError, match="another process is writing"):
             run(out)
 
-    generate(Bundled(), ASKED[:4], GRAMMARS, out, PLAN, progress=second)
+    generate(Bundled(), ASKED[:4], GRAMMARS, out, CONFIG, progress=second)
 
 
 def test_progress_counts_questions_and_guesses_the_time_left(tmp_path: Path) -> None:
-    told: list[Progress] = []
-    generate(Bundled(), ASKED[:8], GRAMMARS, tmp_path / "out.jsonl", PLAN, chunk=4, progress=told.append)
+    told: list[GenerationProgress] = []
+    generate(Bundled(), ASKED[:8], GRAMMARS, tmp_path / "out.jsonl", CONFIG, chunk=4, progress=told.append)
     assert [(each.done, each.total) for each in told] == [(0, 8), (4, 8), (8, 8)]
     assert told[0].seconds_left is None
     assert told[1].seconds_left is not None
@@ -185,7 +185,7 @@ def test_progress_counts_questions_and_guesses_the_time_left(tmp_path: Path) -> 
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path, options: dict[str, object], says: str) -> None:
-    wanted = {"world": Bundled(), "questions": ASKED, "variants": GRAMMARS, "out": tmp_path / "x", **options}
+    wanted = {"backend": Bundled(), "questions": ASKED, "variants": GRAMMARS, "out": tmp_path / "x", **options}
     with pytest.raises(RocchioError, match=says):
         generate(**wanted)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())

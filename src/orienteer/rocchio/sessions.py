@@ -1,7 +1,7 @@
-"""Files of Rocchio sessions: JSON lines, the first says how they were made, each other is one session.
+"""BackendFiles of Rocchio sessions: JSON lines, the first says how they were made, each other is one session.
 
 A session's line holds ids, refinements and scores, no text of question or passage. The compact form, for keeping,
-leaves out what playing the refinements gives back (hits, best passages); see `rebuild.py`.
+leaves out what replaying the refinements gives back (hits, best passages); see `replay.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from orienteer.data.compression import read_blocks
 from orienteer.data.lines import filled_lines
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Refinement, parse
-from orienteer.rocchio.config import Plan, RocchioError, Variant
+from orienteer.rocchio.config import RocchioConfig, RocchioError, Variant
 from orienteer.session.observation import Source
 from orienteer.session.score import Score
 
@@ -46,11 +46,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class RocchioStep:
-    """What was chosen, where its term stands in the observation, what came of it, and what else there was.
+    """The chosen refinement, where its term is in the observation, the state after it, and the other candidates.
 
     hits         ids of the passages that the refined query finds
     candidates   how many refinements were tried
-    read         passages that the step had read for it
+    read         passages that the step read
     others       the best candidates not chosen whose score is known, with it
     """
 
@@ -65,7 +65,7 @@ class RocchioStep:
 
 @dataclass(frozen=True, slots=True)
 class RocchioSession:
-    """The refinements that raise the score most, greedily, one after another.
+    """Greedily, the refinements that raise the score most.
 
     ideal   ids of the best passages of the ideal queries
     read    distinct passages read in all, those of the question and of the ideal queries included
@@ -87,9 +87,9 @@ class RocchioSession:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the sessions of a file were made with; `compact` where hits and best passages are left out."""
+    """How the sessions of a file were made; `compact` where hits and best passages are left out."""
 
-    plan: Plan
+    config: RocchioConfig
     index: str
     reader: str
     compact: bool = False
@@ -98,7 +98,7 @@ class Header:
 def header_line(header: Header) -> bytes:
     row = {
         "rocchio": VERSION, "index": header.index, "reader": header.reader, "compact": header.compact,
-        **header.plan.as_dict(),
+        **header.config.as_dict(),
     }  # fmt: skip
     return _line(row)
 
@@ -158,7 +158,7 @@ def read_header(line: bytes | str) -> Header:
         raise RocchioError(f"Rocchio sessions of version {version!r}; this program reads version {VERSION}")
     try:
         index, reader, compact = row.pop("index"), row.pop("reader"), row.pop("compact")
-        return Header(Plan.from_dict(row), str(index), str(reader), bool(compact))
+        return Header(RocchioConfig.from_dict(row), str(index), str(reader), bool(compact))
     except (KeyError, TypeError, OrienteerError) as error:
         raise RocchioError(f"a damaged first line: {type(error).__name__}: {error}") from None
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from orienteer.query import Refinement
-from orienteer.rocchio.output import SEARCHED, RocchioSession, State
+from orienteer.data.atomic import atomic_write
+from orienteer.errors import MissingExtraError
+from orienteer.query import G3, Refinement
+from orienteer.rocchio.config import HEADROOM_SNIPPET, RocchioConfig, Variant
+from orienteer.rocchio.sessions import SEARCHED, RocchioSession, State
+from orienteer.session import Settings
 from orienteer.session.score import ndcg
 
 PAPER_LENGTH = (5.06, 3.28)  # mean and standard deviation of G4 on NQ Dev
@@ -111,3 +118,99 @@ def _means(rows: list[dict[str, float]]) -> dict[str, float]:
 
 def _mean(values: list[int]) -> float:
     return float(np.mean(values)) if values else 0.0
+
+
+STEP = 0.2
+TERMS = 20  # the paper's N and M here, for speed
+
+
+def landscape_variants(step: float = STEP) -> tuple[Variant, ...]:
+    """G3 with every λ1, λ2 of the grid whose sum is at most 1."""
+    count = round(1 / step)
+    grid = [round(i * step, 10) for i in range(count + 1)]
+    return tuple(Variant(G3, a, b) for i, a in enumerate(grid) for j, b in enumerate(grid) if i + j <= count)
+
+
+def landscape_config(snippet: int = HEADROOM_SNIPPET) -> RocchioConfig:
+    return RocchioConfig(n=TERMS, m=TERMS, settings=Settings(snippet=snippet), others=0)
+
+
+def landscape(sessions: Iterable[RocchioSession]) -> list[dict[str, float]]:
+    """A row for each λ1, λ2: the means of the report's measures over questions, in percent."""
+    rows: dict[tuple[float, float], list[dict[str, float]]] = {}
+    for session in sessions:
+        own = rows.setdefault((session.variant.lambda1, session.variant.lambda2), [])
+        if session.final is not None:
+            own.append(measures(session.final))
+    return [
+        {"lambda1": a, "lambda2": b, **{name: float(np.mean([row[name] for row in own])) for name in own[0]}}
+        for (a, b), own in sorted(rows.items())
+        if own
+    ]
+
+
+def write_landscape(rows: Iterable[dict[str, float]], out: Path) -> None:
+    """JSON lines, as `evaluate` draws them."""
+    atomic_write(out, (json.dumps(row).encode() + b"\n" for row in rows))
+
+
+Stats = Mapping[str, Mapping[str, Any]]  # by grammar
+
+
+def draw(stats: Stats, folder: Path) -> list[Path]:
+    """Lengths, gain at each step, steps by operator, as SVG; the bytes depend on the numbers only."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "eval") from None
+    files = []
+    for name, plot in _FIGURES.items():
+        figure = Figure(figsize=(7.0, 4.0), layout="tight")
+        plot(figure.subplots(), stats)
+        with matplotlib.rc_context({"svg.hashsalt": "orienteer", "svg.fonttype": "none"}):
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format="svg", metadata={"Date": None})
+        files.append(folder / f"{name}.svg")
+        atomic_write(files[-1], [drawn.getvalue()])
+    return files
+
+
+def _draw_lengths(axes: Any, stats: Stats) -> None:
+    width = 0.8 / max(1, len(stats))
+    for place, (grammar, row) in enumerate(stats.items()):
+        total = max(1, sum(row["lengths"]))
+        shares = [count / total for count in row["lengths"]]
+        axes.bar([n + (place - (len(stats) - 1) / 2) * width for n in range(len(shares))], shares, width, label=grammar)
+    axes.set(xlabel="refinements in a session", ylabel="share of sessions")
+    axes.legend()
+
+
+def _draw_gains(axes: Any, stats: Stats) -> None:
+    for grammar, row in stats.items():
+        steps = range(1, len(row["gains"]) + 1)
+        [line] = axes.plot(steps, [gain["mean"] for gain in row["gains"]], label=grammar)
+        if grammar == "G4" or len(stats) == 1:
+            low, high = ([gain[name] for gain in row["gains"]] for name in ("low", "high"))
+            axes.fill_between(steps, low, high, alpha=0.2, color=line.get_color())
+    axes.set(xlabel="step", ylabel="gain in S (5th to 95th percentile shaded)")
+    axes.legend()
+
+
+def _draw_operators(axes: Any, stats: Stats) -> None:
+    names = list(dict.fromkeys(name for row in stats.values() for name in row["operators"]))
+    width = 0.8 / max(1, len(stats))
+    for place, (grammar, row) in enumerate(stats.items()):
+        total = max(1, sum(row["operators"].values()))
+        shares = [row["operators"].get(name, 0) / total for name in names]
+        axes.bar([n + (place - (len(stats) - 1) / 2) * width for n in range(len(names))], shares, width, label=grammar)
+    axes.set_xticks(range(len(names)), names)
+    axes.set(xlabel="operator", ylabel="share of steps")
+    axes.legend()
+
+
+_FIGURES: Mapping[str, Callable[[Any, Stats], None]] = {
+    "rocchio-lengths": _draw_lengths,
+    "rocchio-gains": _draw_gains,
+    "rocchio-operators": _draw_operators,
+}

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from generated_world import ASKED, PLAN, Bundled, run
+from generated_world import ASKED, CONFIG, Bundled, run
 from hash_reader import HashReader
 
 from orienteer.rocchio import RocchioError, RocchioSession, read_sessions, training_steps, write_compact
-from orienteer.rocchio.output import SEARCHED, header_line, read_header, read_session, session_line
+from orienteer.rocchio.sessions import SEARCHED, header_line, read_header, read_session, session_line
 from orienteer.session import Environment
 
 
@@ -47,7 +47,7 @@ def test_the_compact_form_holds_refinements_and_scores_and_what_was_not_searched
     count = write_compact([file, file], small)
     header, sessions = read_sessions(small)
     assert header.compact
-    assert header.plan == PLAN
+    assert header.config == CONFIG
     kept = list(sessions)
     every = everything(file)
     assert count == len(kept) == 2 * len(every)
@@ -81,7 +81,7 @@ def test_the_observations_of_every_step_can_be_made_again(file: Path, tmp_path: 
     engine, reader = Bundled().open()
     header, sessions = read_sessions(path)
     recorded = list(sessions)
-    rebuilt = list(training_steps(header, recorded, ASKED, engine, reader, together=7))
+    rebuilt = list(training_steps(header, recorded, ASKED, engine, reader, batch_size=7))
     assert len(rebuilt) == len(recorded)
     asked = {question.id: question for question in ASKED}
     for session, steps in zip(recorded, rebuilt, strict=True):
@@ -90,7 +90,7 @@ def test_the_observations_of_every_step_can_be_made_again(file: Path, tmp_path: 
             continue
         expected = [step.refinement for step in session.steps] + [None] * (session.ended == "best")
         assert [step.refinement for step in steps] == expected
-        environment = Environment(engine, reader, header.plan.settings_of(session.variant))
+        environment = Environment(engine, reader, header.config.settings_of(session.variant))
         [played] = environment.open([asked[session.id]])
         for step in steps:
             assert [step.observation] == environment.observe([played])
