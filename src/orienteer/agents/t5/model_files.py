@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from orienteer.errors import ModelCorruptError
 from orienteer.models import model_folder
+from orienteer.models.bert_encoder import vocabulary
 from orienteer.models.model_folder import Tensors, corrupt, kind_of, read_folder, write_folder
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -115,8 +116,7 @@ class Codec:
 
     @property
     def vocabulary(self) -> list[str]:
-        ids = self._tokenizer.get_vocab()
-        return sorted(ids, key=ids.__getitem__)
+        return vocabulary(self._tokenizer)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of texts without special tokens."""
