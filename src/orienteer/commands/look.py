@@ -48,8 +48,8 @@ def train_look(
         from orienteer.agents.lookahead.train import LookConfig, learn_to_look
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
-    from orienteer.agents.lookahead.rollouts import reachable
-    from orienteer.agents.pointer.decoding import Decoding
+    from orienteer.agents.action_space import Decoding
+    from orienteer.agents.lookahead.rollouts import answerable
     from orienteer.agents.pointer.model_files import load_folder, save_folder
     from orienteer.rocchio.sessions import read_sessions
     from orienteer.session import Environment, Settings
@@ -58,14 +58,14 @@ def train_look(
     known = {session.id for file in sessions or () for session in read_sessions(file)[1]}
     asked = [each for each in questions_of(questions) if each.source.startswith(source) and each.id not in known]
     random.Random(seed).shuffle(asked)
-    near = islice(reachable(world.open()[0], asked), count)
+    near = islice(answerable(world.open()[0], asked), count)
     chosen = list(track(near, "questions within reach", count, console=err, disable=not err.is_terminal))
     if not chosen:
         raise OrienteerError("no question is left whose answer is found among its first hundred passages")
     out.print(f"{len(chosen)} questions whose answers are within reach")
     environment = Environment(*world.open(), Settings(snippet=files.layout.snippet))
     files, told = learn_to_look(files, environment, chosen, out_dir, LookConfig(seed=seed), threads, out.print)
-    decoding = Decoding(stop=files.decoding.stop, success=success, price=price, back=back)
+    decoding = Decoding(stop=files.decoding.stop, success_weight=success, read_cost=price, undo_threshold=back)
     notes = {**files.notes, "look": {"questions": len(chosen), **told}}
     save_folder(out_dir / "int8", files.config, files.tensors, files.tokenizer, files.layout, decoding, **notes)
     out.print(f"{out_dir / 'int8'}: play it as pointer={out_dir / 'int8'}")

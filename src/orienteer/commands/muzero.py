@@ -167,8 +167,8 @@ def _shares(training: TrainingConfig, workers: int | None, ray: str | None, thre
 def _demonstrations(
     context: SelfPlayContext, folder: Path, files: list[Path], questions: list[Path], limit: int, rows: bool
 ) -> list[Trajectory]:
+    from orienteer.agents.imitation import by_id
     from orienteer.agents.muzero.demonstrations import demonstrations
-    from orienteer.agents.pointer.imitation_targets import by_id
     from orienteer.data import read_questions
 
     if not files:

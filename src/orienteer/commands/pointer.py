@@ -69,12 +69,12 @@ def train_pointer(
         from orienteer.reader.model import load_tokenizer
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
+    from orienteer.agents.action_space import Decoding
+    from orienteer.agents.imitation import grammars_of
     from orienteer.agents.judging import Judge
     from orienteer.agents.pointer.agent import PointerAgent
     from orienteer.agents.pointer.dagger import LABELLERS, Round, Visits, visited_examples
-    from orienteer.agents.pointer.data import gather
-    from orienteer.agents.pointer.decoding import Decoding
-    from orienteer.agents.pointer.imitation_targets import grammars_of
+    from orienteer.agents.pointer.dataset import gather
     from orienteer.agents.pointer.model_files import Layout
     from orienteer.session import Environment, Settings
 
@@ -128,7 +128,7 @@ def train_pointer(
 
 def _asked(files: Sequence[Path], questions: Sequence[Question]) -> list[Question]:
     """The questions of the sessions, in their order: the cache has many of their readings."""
-    from orienteer.agents.pointer.imitation_targets import by_id
+    from orienteer.agents.imitation import by_id
     from orienteer.rocchio.sessions import read_sessions
 
     known = by_id(questions)

@@ -99,8 +99,8 @@ def train_t5(
     orienteer train t5 --sessions sessions.jsonl --questions train.jsonl --index my-index --out DIR
     """
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
+    from orienteer.agents.imitation import grammars_of
     from orienteer.agents.judging import Judge
-    from orienteer.agents.pointer.imitation_targets import grammars_of
     from orienteer.agents.t5.agent import T5Agent
     from orienteer.agents.t5.dataset import agent_examples
     from orienteer.agents.t5.rendering import phrases
@@ -164,7 +164,7 @@ def train_answerer(
     if base is None and preset == "copying":
         base = "shipped"  # the reader's encoder knows where answers stand
     run = _Run(base, preset, out_dir, learning_rate, decay, tokens, dropout, minutes, steps, seed, threads)
-    from orienteer.agents.pointer.imitation_targets import grammars_of
+    from orienteer.agents.imitation import grammars_of
     from orienteer.agents.t5.answerer import ANSWERER_LAYOUT, ExactMatch, play_sessions
     from orienteer.agents.t5.dataset import answerer_examples
 

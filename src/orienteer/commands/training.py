@@ -38,9 +38,9 @@ def encoded(what: str, done: int, unit: str) -> None:
 
 
 def sessions_encoded(file: str, batches: int) -> None:
-    from orienteer.agents.pointer.imitation_targets import TOGETHER
+    from orienteer.agents.imitation import SESSIONS_PER_BATCH
 
-    encoded(file, batches * TOGETHER, "sessions")
+    encoded(file, batches * SESSIONS_PER_BATCH, "sessions")
 
 
 def questions_of(paths: Sequence[Path]) -> list[Question]:

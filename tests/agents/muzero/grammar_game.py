@@ -12,6 +12,7 @@ from little_vocabulary import SPELLING, TERMS, term
 from tiny_networks import WHOLE, WIDTH, index_trie, word_table
 
 from orienteer.agents.action_space import SLOTS
+from orienteer.agents.encoding import Rendered
 from orienteer.agents.muzero.config import Config, NetworkConfig, Support, TrainingConfig
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.mcts import SearchSettings
@@ -23,7 +24,6 @@ from orienteer.agents.muzero.root import root_state
 from orienteer.agents.muzero.self_play import ActorTask
 from orienteer.agents.muzero.trajectory import Trajectory, make_step
 from orienteer.agents.muzero.tries import local_tries
-from orienteer.agents.pointer.rendering import Rendered
 from orienteer.query import GRAMMARS
 
 WORDS = [term(each.text, "snippet") for each in TERMS]

@@ -12,6 +12,7 @@ from small_world import HARD_QUESTIONS, QUESTIONS
 from tiny_muzero import CONFIG, tiny_base
 from tiny_networks import random_tensors
 
+from orienteer.agents.imitation import by_id
 from orienteer.agents.muzero.batch import BatchMaker, UnrollStart
 from orienteer.agents.muzero.collapse_detector import CollapseDetector, CollapseLimits
 from orienteer.agents.muzero.config import Config, TrainingConfig
@@ -28,7 +29,6 @@ from orienteer.agents.muzero.self_play import (
     reanalyse,
 )
 from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep, pack, unpack
-from orienteer.agents.pointer.imitation_targets import by_id
 from orienteer.engine import EmbeddedEngine
 from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import OrienteerError

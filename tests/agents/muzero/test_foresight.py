@@ -13,7 +13,7 @@ from small_world import HARD_QUESTIONS, QUESTIONS
 from test_episodes import networks_of
 from tiny_muzero import CONFIG, save_muzero, tiny_base
 from tiny_networks import SIZES, random_root, tiny_networks
-from tiny_pointer import save_pointer, weigher_tensors
+from tiny_pointer import save_pointer, value_model_tensors
 
 from orienteer.agents.action_space import SLOT_OF, SLOTS, grammar_bits
 from orienteer.agents.check import check_agent
@@ -38,9 +38,9 @@ def looking(folder: Path, engine: Engine, look: float = 30.0, simulations: int =
     config: Config = replace(
         CONFIG, networks=replace(CONFIG.networks, lookahead_scale=look),
         search=replace(CONFIG.search, simulations=simulations),
-        decoding=replace(CONFIG.decoding, back=back),
+        decoding=replace(CONFIG.decoding, undo_threshold=back),
     )  # fmt: skip
-    return MuZeroAgent.from_pretrained(save_muzero(folder, config, more=weigher_tensors()), engine, threads=1)
+    return MuZeroAgent.from_pretrained(save_muzero(folder, config, more=value_model_tensors()), engine, threads=1)
 
 
 def test_it_keeps_the_promises_of_an_agent(engine: Engine, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_it_keeps_the_promises_of_an_agent(engine: Engine, tmp_path: Path) -> No
 def test_without_planning_a_sharp_look_takes_what_the_pointer_takes(embedded: EmbeddedEngine, tmp_path: Path) -> None:
     muzero = looking(tmp_path / "muzero", embedded, look=1e4, simulations=0)
     pointer = PointerAgent.from_pretrained(
-        save_pointer(tmp_path / "pointer", more=weigher_tensors()), embedded, threads=1
+        save_pointer(tmp_path / "pointer", more=value_model_tensors()), embedded, threads=1
     )
     environment = Environment(embedded, LexicalReader(), Settings())
     seen = environment.observe(environment.open(QUESTIONS))
@@ -87,7 +87,7 @@ def test_where_the_engine_cannot_tell_the_clone_s_opinion_stands_and_nothing_is_
 def test_episodes_are_played_and_thought_over_with_what_was_promised(embedded: EmbeddedEngine) -> None:
     config = replace(CONFIG, networks=replace(CONFIG.networks, lookahead_scale=30.0))
     base = tiny_base()
-    base = replace(base, tensors={**base.tensors, **weigher_tensors()})
+    base = replace(base, tensors={**base.tensors, **value_model_tensors()})
     answered = [question for question in QUESTIONS if question.answers]
     context = SelfPlayContext.of(embedded, LexicalReader(), answered, base, config)
     trajectories = play_episodes(
@@ -112,11 +112,12 @@ def test_in_training_too_it_goes_back_where_nothing_promises_enough_and_remember
     embedded: EmbeddedEngine,
 ) -> None:
     config = replace(
-        CONFIG, networks=replace(CONFIG.networks, lookahead_scale=30.0), decoding=replace(CONFIG.decoding, back=1e6),
+        CONFIG, networks=replace(CONFIG.networks, lookahead_scale=30.0),
+        decoding=replace(CONFIG.decoding, undo_threshold=1e6),
         training=replace(CONFIG.training, episode_length=4),
     )  # fmt: skip
     base = tiny_base()
-    base = replace(base, tensors={**base.tensors, **weigher_tensors()})
+    base = replace(base, tensors={**base.tensors, **value_model_tensors()})
     answered = [question for question in QUESTIONS if question.answers]
     context = SelfPlayContext.of(embedded, LexicalReader(), answered, base, config)
     for trajectory in play_episodes(
@@ -129,7 +130,7 @@ def test_in_training_too_it_goes_back_where_nothing_promises_enough_and_remember
 def test_f_learns_what_came_besides_the_promise_of_the_refinement_that_was_taken(embedded: EmbeddedEngine) -> None:
     config = replace(CONFIG, networks=replace(CONFIG.networks, lookahead_scale=30.0))
     base = tiny_base()
-    base = replace(base, tensors={**base.tensors, **weigher_tensors()})
+    base = replace(base, tensors={**base.tensors, **value_model_tensors()})
     answered = [question for question in QUESTIONS if question.answers]
     context = SelfPlayContext.of(embedded, LexicalReader(), answered, base, config)
     batcher = BatchMaker(context.grammar, context.index, 12, config.networks, 0.9)

@@ -17,6 +17,7 @@ from tiny_pointer import observations, pointer_tokenizer
 
 from orienteer.agents import make_agent
 from orienteer.agents.check import check_agent
+from orienteer.agents.encoding import SNIPPET, Renderer
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.config import PAPER, SMALL, Config, preset
 from orienteer.agents.muzero.grammar import query_grammar
@@ -29,7 +30,6 @@ from orienteer.agents.muzero.representation import (
     layered_table,
 )
 from orienteer.agents.muzero.tries import TermTokenizer
-from orienteer.agents.pointer.rendering import SNIPPET, Renderer
 from orienteer.agents.spec import CheckpointMissingError
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError

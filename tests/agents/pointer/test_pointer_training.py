@@ -13,19 +13,16 @@ pytest.importorskip("transformers", reason="training needs the extra [train]")
 from lexical_reader import LexicalReader  # noqa: E402
 from small_world import QUESTIONS  # noqa: E402
 from tiny_pointer import CONFIG, pointer_tokenizer  # noqa: E402
-from toy import rule, toy_moments  # noqa: E402
+from toy import rule, toy_states  # noqa: E402
 
 from orienteer.agents.action_space import grammar_bits  # noqa: E402
+from orienteer.agents.encoding import Featurizer, mark_ids  # noqa: E402
 from orienteer.agents.judging import Judge  # noqa: E402
 from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
-from orienteer.agents.pointer.batches import StreamConfig, batches, hold_out  # noqa: E402
 from orienteer.agents.pointer.config import TrainConfig  # noqa: E402
-from orienteer.agents.pointer.examples import Example, Target, encode  # noqa: E402
-from orienteer.agents.pointer.featurize import Viewer  # noqa: E402
-from orienteer.agents.pointer.losses import losses, soft_target  # noqa: E402
-from orienteer.agents.pointer.model import PointerModel, batch_of  # noqa: E402
+from orienteer.agents.pointer.dataset import Example, StreamConfig, Target, batches, encode, hold_out  # noqa: E402  # noqa: E402
+from orienteer.agents.pointer.model import PointerModel, batch_of, losses, soft_target  # noqa: E402  # noqa: E402
 from orienteer.agents.pointer.model_files import Layout, load_folder  # noqa: E402
-from orienteer.agents.pointer.rendering import mark_ids  # noqa: E402
 from orienteer.agents.pointer.train import held_out_measures, to_int8, train  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
@@ -56,8 +53,8 @@ def world(embedded: EmbeddedEngine) -> Environment:
 
 @pytest.fixture(scope="module")
 def examples(world: Environment) -> list[Example]:
-    viewer = Viewer(pointer_tokenizer(), world.engine, 320)
-    return [example for moment in toy_moments(world) if (example := encode(moment, viewer)) is not None]
+    featurizer = Featurizer(pointer_tokenizer(), world.engine, 320)
+    return [example for state in toy_states(world) if (example := encode(state, featurizer)) is not None]
 
 
 def config(base: Path, out: Path, **settings: object) -> TrainConfig:
@@ -99,11 +96,11 @@ def test_it_learns_a_rule(base: Path, taught: PointerModel, world: Environment) 
         PointerAgent(model.files(pointer_tokenizer(), Layout()), world.engine, G4, threads=1)
         for model in (PointerModel.from_pretrained(base), taught)
     )
-    fresh = [m for m in toy_moments(world, 90) if m.labels[0].gains and int(m.question_id.split("-")[1]) >= 12]
-    wanted = [rule(moment.observation, world.lexicon) for moment in fresh]
+    fresh = [m for m in toy_states(world, 90) if m.labels[0].gains and int(m.question_id.split("-")[1]) >= 12]
+    wanted = [rule(state.observation, world.lexicon) for state in fresh]
 
     def right(agent: PointerAgent) -> float:
-        actions = agent.act([moment.observation for moment in fresh])
+        actions = agent.act([state.observation for state in fresh])
         return sum(action == want for action, want in zip(actions, wanted, strict=True)) / len(fresh)
 
     assert right(before) < 0.2
@@ -114,9 +111,9 @@ def test_it_learns_when_to_stop(taught: PointerModel, examples: list[Example]) -
     stops: dict[bool, list[float]] = {True: [], False: []}
     with torch.no_grad():
         for example in examples:
-            slots, hidden, around = taught(batch_of([example]))
-            stop, _ = taught.outcomes(around[0], torch.from_numpy(grammar_bits(G4)), hidden)
-            logits = torch.cat([slots[torch.from_numpy(example.open)], stop[None]])
+            slots, hidden, context = taught(batch_of([example]))
+            stop, _ = taught.outcomes(context[0], torch.from_numpy(grammar_bits(G4)), hidden)
+            logits = torch.cat([slots[torch.from_numpy(example.open_slots)], stop[None]])
             stops[example.only_stops].append(torch.softmax(logits, 0)[-1].item())
     assert np.mean(stops[True]) > 0.8
     assert np.mean(stops[False]) < 0.2
@@ -137,15 +134,15 @@ def test_playing_computes_what_training_computed(
 ) -> None:
     model = train(examples, config(base, tmp_path))
     agent = PointerAgent.from_pretrained(tmp_path, world.engine, grammar, compute="float32", threads=1)
-    viewer = Viewer(pointer_tokenizer(), world.engine, 320)
-    for moment in toy_moments(world, 5):
-        view, example = viewer(moment.observation), encode(moment, viewer)
+    featurizer = Featurizer(pointer_tokenizer(), world.engine, 320)
+    for state in toy_states(world, 5):
+        inputs, example = featurizer(state.observation), encode(state, featurizer)
         if example is None:
             continue
         with torch.no_grad():
-            slots, hidden, around = model(batch_of([example]))
-            stop, gain = model.outcomes(around[0], torch.from_numpy(grammar_bits(grammar)), hidden)
-        [scores] = agent.scores([view])
+            slots, hidden, context = model(batch_of([example]))
+            stop, gain = model.outcomes(context[0], torch.from_numpy(grammar_bits(grammar)), hidden)
+        [scores] = agent.scores([inputs])
         # Examples keep features in half precision.
         assert scores.slots == pytest.approx(slots.numpy(), abs=5e-3)
         assert scores.stop == pytest.approx(stop.item(), abs=5e-3)
@@ -207,7 +204,7 @@ def test_the_int8_folder_plays_and_is_a_quarter_the_size(
     exact, small = (
         PointerAgent.from_pretrained(folder, world.engine, threads=1) for folder in (tmp_path, tmp_path / "int8")
     )
-    seen = [moment.observation for moment in toy_moments(world, 10)]
+    seen = [state.observation for state in toy_states(world, 10)]
     assert exact.act(seen) == small.act(seen)
     assert (tmp_path / "int8" / "model.safetensors").stat().st_size < (tmp_path / "model.safetensors").stat().st_size
     assert str(tmp_path) not in (tmp_path / "int8" / "config.json").read_text()

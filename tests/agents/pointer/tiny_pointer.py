@@ -18,12 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "reader"))
 import tiny
 from small_world import PASSAGES
 
-from orienteer.agents.action_space import OPERATORS, SLOTS
+from orienteer.agents.action_space import OPERATORS, SLOTS, Decoding
+from orienteer.agents.encoding import KINDS, MARKS, SOURCES, STATE_FEATURES, TERM_FEATURES
 from orienteer.agents.lookahead.passage_features import FEATURES
-from orienteer.agents.pointer.decoding import Decoding
-from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
 from orienteer.agents.pointer.model_files import Layout, save_folder
-from orienteer.agents.pointer.rendering import KINDS, MARKS, SOURCES
 from orienteer.data.passage import Passage
 from orienteer.engine import Engine
 from orienteer.models.model_folder import Tensors
@@ -55,7 +53,7 @@ def pointer_tensors(seed: int = 0) -> Tensors:
         "encoder.embeddings.position_embeddings.weight": (CONFIG["max_position_embeddings"], width),
         "encoder.embeddings.token_type_embeddings.weight": (KINDS, width),
     }
-    around = width + len(MOMENT_FEATURES)
+    around = width + len(STATE_FEATURES)
     for name, rows, columns in (
         ("term", HIDDEN, len(SOURCES) * width + len(TERM_FEATURES)),
         ("moment", HIDDEN, around),
@@ -68,8 +66,8 @@ def pointer_tensors(seed: int = 0) -> Tensors:
     return tensors | {name: generator.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def weigher_tensors(seed: int = 0) -> Tensors:
-    """A weigher of random weights: it looks, and sees nothing of use."""
+def value_model_tensors(seed: int = 0) -> Tensors:
+    """A value model of random weights."""
     generator = np.random.default_rng(seed)
     tensors: Tensors = {
         "weigher.centre": np.zeros(len(FEATURES), np.float32), "weigher.width": np.ones(len(FEATURES), np.float32),
@@ -104,7 +102,7 @@ words = st.lists(st.sampled_from(_WORDS), max_size=40).map(" ".join)
 
 @st.composite
 def observations(draw: st.DrawFn, engine: Engine) -> Observation:
-    """Moments as sessions make them, and some that no session would."""
+    """States as sessions make them, and some that no session would."""
     lexicon = Lexicon(engine)
     question = draw(words)
     passages = []
@@ -141,7 +139,7 @@ def observations(draw: st.DrawFn, engine: Engine) -> Observation:
 
 
 def observation(engine: Engine, question: str, passages: list[ObservedPassage]) -> Observation:
-    """A first moment with these passages."""
+    """A first state with these passages."""
     lexicon = Lexicon(engine)
     sources: dict[str, set[str]] = {}
     for kind, text in [("question", question), *(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_world import QUESTIONS, Wanderer
 
-from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.agents.imitation import Label, LabelledState
 from orienteer.data.passage import Question
 from orienteer.query import G4, Refinement
 from orienteer.session import Environment, Lexicon, Observation
@@ -31,15 +31,15 @@ def toy_questions(count: int) -> list[Question]:
     ][:count]
 
 
-def toy_moments(environment: Environment, count: int = 60) -> list[Moment]:
-    """Moments of random walks, labelled by the rule."""
-    found: list[Moment] = []
+def toy_states(environment: Environment, count: int = 60) -> list[LabelledState]:
+    """States of random walks, labelled by the rule."""
+    found: list[LabelledState] = []
     sessions = environment.open(toy_questions(count))
     for _ in range(3):
         sessions = [session for session in sessions if not session.ended]
         for session, seen in zip(sessions, environment.observe(sessions), strict=True):
             wanted = rule(seen, environment.lexicon)
             gains = ((wanted, 0.3),) if wanted else ()
-            found.append(Moment(session.question.id, seen, (Label(G4, gains),)))
+            found.append(LabelledState(session.question.id, seen, (Label(G4, gains),)))
         sessions = environment.step(sessions, Wanderer().act(environment.observe(sessions)))
     return found

@@ -13,7 +13,7 @@ from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 from tiny_seq2seq import save_seq2seq, seq2seq_tokenizer, tiny_config
 
-from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.agents.imitation import Label, LabelledState
 from orienteer.agents.t5.answerer import ANSWERER_LAYOUT, Answerer, ExactMatch, best_passages, play_sessions
 from orienteer.agents.t5.constraints import PassageSpans
 from orienteer.agents.t5.dataset import answerer_example, answerer_examples, answerer_row
@@ -110,7 +110,7 @@ def test_a_state_teaches_the_gold_answers_that_it_shows(embedded: EmbeddedEngine
     environment = Environment(embedded, LexicalReader(), Settings(steps=3, snippet=70))
     question = QUESTIONS[2]
     [seen] = environment.observe(environment.open([question]))
-    row = json.loads(json.dumps(answerer_row(Moment("q3", seen, (Label(G4, ()),)), question, ANSWERER_LAYOUT)))
+    row = json.loads(json.dumps(answerer_row(LabelledState("q3", seen, (Label(G4, ()),)), question, ANSWERER_LAYOUT)))
     assert row["answers"] == ["Halcyon", "the Halcyon"]
     assert row["last"]
     assert answerer_example(row, 0.0).rate == 1.0

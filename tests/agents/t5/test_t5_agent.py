@@ -14,7 +14,7 @@ from tiny_pointer import observations
 from tiny_seq2seq import save_seq2seq
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
-from orienteer.agents.action_space import open_slots, usable
+from orienteer.agents.action_space import open_slots, usable_terms
 from orienteer.agents.t5.agent import T5Agent
 from orienteer.agents.t5.model_files import to_int8
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
@@ -40,7 +40,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, T5Agent]:
 
 def legal(seen: Observation, action: object, agent: T5Agent, lexicon: Lexicon) -> bool:
     """Whether the action is in the agent's grammar, with a term of the observation not used before."""
-    terms = usable(seen, lexicon)
+    terms = usable_terms(seen, lexicon)
     if action == STOP:
         return seen.may_stop or not terms or not any(_writable(term.text) for term in terms)
     assert isinstance(action, Refinement)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from lexical_reader import LexicalReader
 from small_world import QUESTIONS
-from toy import toy_moments
+from toy import toy_states
 from training_world import make_world, options, run, sessions_file
 
 from orienteer.agents import make_agent
-from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.agents.imitation import Label, LabelledState
 from orienteer.agents.t5.dataset import agent_examples, agent_examples_of, agent_row
 from orienteer.agents.t5.model_files import SHIPPED, load_folder
 from orienteer.agents.t5.presets import PRESETS
@@ -35,7 +35,7 @@ def test_one_state_is_one_example_for_each_grammar_that_labels_it(embedded: Embe
         (Refinement("-", "title", "corran"), 0.1),
         (Refinement("^", "contents", "maren", 0.1), 0.2),
     )
-    row = agent_row(Moment("q1", seen, (Label(G4, gains), Label(G0, ()))), Layout())
+    row = agent_row(LabelledState("q1", seen, (Label(G4, gains), Label(G0, ()))), Layout())
     row = json.loads(json.dumps(row))
     taught = list(agent_examples_of(row, list(GRAMMARS.values()), stop_rate=0.25))
     assert [example.prefix for example in taught] == ["Grammar: G0. ", "Grammar: G4. "]
@@ -160,7 +160,7 @@ def test_an_unknown_preset_is_an_error(world: dict[str, Path], tmp_path: Path) -
         run("train", "t5", *options(world), "--out", tmp_path / "t5", "--preset", "large", "--steps", 1)
 
 
-def test_toy_moments_have_targets(embedded: EmbeddedEngine) -> None:
+def test_toy_states_have_targets(embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
-    found = [agent_row(moment, Layout()) for moment in toy_moments(environment, 10)]
+    found = [agent_row(moment, Layout()) for moment in toy_states(environment, 10)]
     assert {bool(row["targets"]["G4"]) for row in found} == {True, False}

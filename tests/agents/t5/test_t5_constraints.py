@@ -18,7 +18,7 @@ from tokenizers.models import BPE, Unigram
 from tokenizers.pre_tokenizers import ByteLevel, Metaspace
 from tokenizers.trainers import BpeTrainer, UnigramTrainer
 
-from orienteer.agents.action_space import SLOTS, open_slots, usable
+from orienteer.agents.action_space import SLOTS, open_slots, usable_terms
 from orienteer.agents.t5.agent import fold_term
 from orienteer.agents.t5.constraints import LegalActions, SentenceTokenizer, Trie, TrieNode, action_of
 from orienteer.agents.t5.model_files import Codec
@@ -93,7 +93,7 @@ def test_the_trie_holds_what_is_legal_and_nothing_else(codec: Codec, data: st.Da
     lexicon, grammar = Lexicon(ENGINE), data.draw(st.sampled_from([G1, G2, G4]))
     found = dict(leaves(LegalActions(codec, grammar, lexicon, 32).trie(seen)))
     actions = [action_of(value) for value in found.values()]  # type: ignore[arg-type]
-    terms = usable(seen, lexicon)
+    terms = usable_terms(seen, lexicon)
     open = {term.text: row for term, row in zip(terms, open_slots(terms).tolist(), strict=True)}
     for tokens, action in zip(found, actions, strict=True):
         if action == STOP:

@@ -1,96 +1,136 @@
-"""What lies within sight: every passage that some refinement would find and that was not read yet.
+"""Candidate passages: those that some refinement would find and that were not read yet.
 
-Looking at lists of hits is free, reading them is not: the engine answers all refinements of a moment in one pass, and
-the words of a passage tell whether it is worth reading.
+Listing hits is cheap, reading them is not. The engine answers all refinements of a state in one pass, about 600, which
+find about 500 unread passages; features of their words (`passage_features`) tell which are worth reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.lookahead.passage_features import FEATURES, PassageFeatures, directions
-from orienteer.agents.lookahead.refine_cache import Recall
-from orienteer.agents.lookahead.term_table import Words
-from orienteer.agents.pointer.decoding import Choices
-from orienteer.agents.pointer.linear import Floats
+from orienteer.agents.action_space import RankedActions
+from orienteer.agents.lookahead.passage_features import FEATURES, PassageFeatures, TermTable, directions
 from orienteer.data.passage import Passage
-from orienteer.engine.hits import distinct_hits
+from orienteer.engine.hits import concatenate, distinct_hits, take
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
+from orienteer.models.layers import Float32s
+from orienteer.query import Query, Refinement
 from orienteer.session import Lexicon, Observation
 from orienteer.session.score import K
 
 _FIRST_ANSWER = FEATURES.index("holds answer 1")
-_REMEMBERED = 1 << 15  # passages
+_CACHED_PASSAGES = 1 << 15
+_CACHED_QUESTIONS = 128  # a batch of sessions; about 100 kB for each query of a session
+
+HitLists = Sequence[Sequence[Hit]]
+_Refined = tuple[dict[Refinement, int], HitLists]  # where in the lists each refinement's hits are
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """Passages within one refinement's reach, and which refinement finds which.
+class Candidates:
+    """Unread passages that one refinement finds, and which refinement finds which.
 
-    ids        of the passages
-    features   [passages, features]
-    found      [candidates, K]: places in `ids`; -1 where there is no hit, or one that was read before
-    ps         of the best passages so far, highest first
-    says       [best passages]: those that give the same answer have the same number
-    holds      [passages]: the number of the first of these answers that it holds; -1: none
+    ids            of the passages
+    features       [passages, features]
+    hits           [refinements, K]: places in `ids`; -1 where there is no hit, or one that was read before
+    ps             of the best passages so far, highest first
+    best_answers   [best passages]: number of the answer that each gives; equal answers have one number
+    held_answers   [passages]: number of the first of these answers that the passage holds; -1: none
     """
 
     ids: tuple[str, ...]
-    features: Floats
-    found: NDArray[np.int64]
+    features: Float32s
+    hits: NDArray[np.int64]
     ps: NDArray[np.float64]
-    says: NDArray[np.int64]
-    holds: NDArray[np.int64]
+    best_answers: NDArray[np.int64]
+    held_answers: NDArray[np.int64]
 
-    def of_candidates(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sum of each candidate's new hits [candidates]."""
-        summed: NDArray[np.float64] = np.append(values, 0.0)[self.found].sum(1)
+    def sum_by_refinement(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of the passages' values over each refinement's hits [refinements]."""
+        summed: NDArray[np.float64] = np.append(values, 0.0)[self.hits].sum(1)
         return summed
 
 
-class Looker:
-    """Looks at what an engine would find; `pieces` numbers the rows of `table`, a BERT's word vectors."""
+class Lookahead:
+    """Finds the candidates of a state; `pieces` numbers the rows of `table`, a BERT's word vectors."""
 
-    def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Floats) -> None:
-        self._engine, self._lexicon, self._recall = engine, lexicon, Recall(engine)
-        self._features = PassageFeatures(engine, lexicon, Words(engine, pieces), directions(table))
-        self._fetched: dict[str, Passage] = {}
+    def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s) -> None:
+        self._engine, self._lexicon, self._refine = engine, lexicon, RefineCache(engine)
+        self._features = PassageFeatures(engine, lexicon, TermTable(engine, pieces), directions(table))
+        self._passages: dict[str, Passage] = {}
 
-    def __call__(self, observation: Observation, choices: Choices) -> Sight | None:
-        """Of all refinements that may be chosen; None where the engine cannot answer them."""
-        tried = choices.refinements()
+    def __call__(self, observation: Observation, actions: RankedActions) -> Candidates | None:
+        """The candidates of all ranked refinements; None where the engine cannot answer them."""
+        refinements = actions.refinements()
         try:
-            lists = self._recall(observation, tried)
+            lists = self._refine(observation, refinements)
         except QueryError:
             return None
-        ids, found = _unseen(lists, observation.seen)
+        ids, hits = _unseen(lists, observation.seen)
         best = observation.passages[:K]
-        passages, read = self._passages(ids), self._passages([each.id for each in best])
-        features = self._features(observation, passages, read, found, tried, choices.log_probabilities)
-        said: dict[str, int] = {}
-        says = np.array([said.setdefault(" ".join(self._lexicon.terms(each.answer)), len(said)) for each in best], int)
+        passages, best_passages = self._fetch(ids), self._fetch([each.id for each in best])
+        features = self._features(
+            observation, passages, best_passages, hits, refinements, actions.log_probabilities
+        )  # fmt: skip
+        numbers: dict[str, int] = {}
+        answers = [" ".join(self._lexicon.terms(each.answer)) for each in best]
+        best_answers = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers], int)
         held = features[:, _FIRST_ANSWER : _FIRST_ANSWER + len(best)] > 0
-        holds = np.where(held.any(1), says[held.argmax(1)], -1) if len(best) else np.full(len(ids), -1)
-        return Sight(tuple(ids), features, found, np.array([each.score for each in best]), says, holds)
+        first = best_answers[held.argmax(1)] if len(best) else np.full(len(ids), -1)
+        ps = np.array([each.score for each in best])
+        return Candidates(tuple(ids), features, hits, ps, best_answers, np.where(held.any(1), first, -1))
 
-    def _passages(self, ids: Sequence[str]) -> list[Passage]:
-        """As the engine has them; most come again at the next step."""
-        if len(self._fetched) > _REMEMBERED:
-            self._fetched = {}  # another thread may still look into the old one
-        fetched = self._fetched
-        missing = [id for id in ids if id not in fetched]
-        fetched.update(zip(missing, self._engine.passages(missing), strict=True))
-        return [fetched[id] for id in ids]
+    def _fetch(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages from the engine; most come again at the next step."""
+        if len(self._passages) > _CACHED_PASSAGES:
+            self._passages = {}  # another thread may still read the old one
+        cached = self._passages
+        missing = [id for id in ids if id not in cached]
+        cached.update(zip(missing, self._engine.passages(missing), strict=True))
+        return [cached[id] for id in ids]
 
 
-def _unseen(lists: Sequence[Sequence[Hit]], seen: Set[str]) -> tuple[list[str], NDArray[np.int64]]:
+class RefineCache:
+    """Caches `engine.refine` results of a session's query and its prefixes, so that an undo asks nothing again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._sessions: dict[str, dict[tuple[Refinement, ...], _Refined]] = {}  # by question
+        self._lock = Lock()
+
+    def __call__(self, observation: Observation, refinements: Sequence[Refinement]) -> HitLists:
+        """The K best passages of each refinement, as the engine gives them."""
+        query = observation.refinements
+        # A session's first step begins anew: meanwhile the engine may have got other passages.
+        session = self._sessions.get(observation.question, {}) if observation.step else {}
+        place, lists = session.get(query, ({}, ()))
+        if new := [each for each in refinements if each not in place]:
+            refined = self._engine.refine(Query(observation.question, query), new, K)
+            place = place | {each: len(lists) + number for number, each in enumerate(new)}
+            lists = concatenate(lists, refined) if lists else refined
+        prefixes = {each: known for each, known in session.items() if each == query[: len(each)]}
+        self._keep(observation.question, prefixes | {query: (place, lists)})
+        if len(new) == len(lists):
+            return lists
+        return take(lists, [place[each] for each in refinements])
+
+    def _keep(self, question: str, session: dict[tuple[Refinement, ...], _Refined]) -> None:
+        with self._lock:
+            self._sessions.pop(question, None)
+            self._sessions[question] = session
+            if len(self._sessions) > _CACHED_QUESTIONS:
+                del self._sessions[next(iter(self._sessions))]
+
+
+def _unseen(lists: HitLists, seen: Set[str]) -> tuple[list[str], NDArray[np.int64]]:
     """The passages of lists that were not seen, in order of appearance, and which list has which [lists, K]."""
     ids, places = distinct_hits(lists, K)
     new = np.array([id not in seen for id in ids], np.bool_)
     place = np.append(np.where(new, np.cumsum(new) - 1, -1), -1)
-    return [id for id, own in zip(ids, new.tolist(), strict=True) if own], place[places]
+    return [id for id, is_new in zip(ids, new.tolist(), strict=True) if is_new], place[places]

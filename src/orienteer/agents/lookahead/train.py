@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from orienteer.agents.lookahead.passage_features import FEATURES
-from orienteer.agents.lookahead.rollouts import Lesson, Outing, gathered
-from orienteer.agents.lookahead.value_model import MOST, logits
+from orienteer.agents.lookahead.rollouts import CandidateLabels, RolloutConfig, collect_rollouts
+from orienteer.agents.lookahead.value_model import CLIP, PREFIX, logits
 from orienteer.agents.pointer.agent import PointerAgent
-from orienteer.agents.pointer.examples import key
+from orienteer.agents.pointer.dataset import key
 from orienteer.agents.pointer.model_files import PointerFiles
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import fingerprint_of
@@ -56,13 +56,13 @@ class WeigherModel(nn.Module):
         self.spread = nn.Parameter(torch.zeros(2))
 
     def forward(self, features: Tensor) -> Tensor:
-        hidden = ((features - self.centre) / self.width).clamp(-MOST, MOST)
+        hidden = ((features - self.centre) / self.width).clamp(-CLIP, CLIP)
         told: Tensor = self.told(torch.relu(self.second(torch.relu(self.first(hidden)))))
         return told
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """As a pointer's folder holds them."""
-        return {f"weigher.{name}": tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
+        return {f"{PREFIX}{name}": tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
 
 
 def learn_to_look(
@@ -79,18 +79,18 @@ def learn_to_look(
     It plays the first quarter of the questions before it has one, the rest with what it learned there.
     """
     config = config or LookConfig()
-    outing = Outing(seed=config.seed)
-    files = replace(files, tensors={n: value for n, value in files.tensors.items() if not n.startswith("weigher.")})
+    rollout = RolloutConfig(seed=config.seed)
+    files = replace(files, tensors={n: value for n, value in files.tensors.items() if not n.startswith(PREFIX)})
     world = f"{fingerprint_of(environment.engine)} {fingerprint_of(environment.reader)} {environment.settings}"
-    taught: list[Lesson] = []
+    taught: list[CandidateLabels] = []
     told: dict[str, float] = {}
     first = -(-len(questions) // 4)
     for some in (questions[:first], questions[first:]):
         agent = PointerAgent(files, environment.engine, threads=threads)
-        learned = [value.tobytes() for name, value in sorted(files.tensors.items()) if name.startswith("weigher.")]
-        name = key(files.fingerprint, world, *learned, "\n".join(question.id for question in some), str(outing))
+        learned = [value.tobytes() for name, value in sorted(files.tensors.items()) if name.startswith(PREFIX)]
+        name = key(files.fingerprint, world, *learned, "\n".join(question.id for question in some), rollout.key)
         tell = partial(_played, show, len(some))
-        taught += gathered(folder / f"lessons-{name}", environment, agent, some, outing, tell)
+        taught += collect_rollouts(folder / f"lessons-{name}", environment, agent, some, rollout, tell)
         model, told = train_weigher(taught, config)
         show(f"{len(taught):,} moments: " + ", ".join(f"{name} {value:.3f}" for name, value in told.items()))
         files = replace(files, tensors={**files.tensors, **model.tensors()})
@@ -102,7 +102,9 @@ def _played(show: Callable[[str], object], count: int, done: int) -> None:
 
 
 def train_weigher(
-    taught: Sequence[Lesson], config: LookConfig, show: Callable[[int, dict[str, float]], None] = lambda *_: None
+    taught: Sequence[CandidateLabels],
+    config: LookConfig,
+    show: Callable[[int, dict[str, float]], None] = lambda *_: None,
 ) -> tuple[WeigherModel, dict[str, float]]:
     """The model of the best epoch, and how it does on questions held out."""
     ids = sorted({lesson.question_id for lesson in taught})
@@ -137,7 +139,7 @@ def train_weigher(
     return model, best
 
 
-def _stacked(taught: Sequence[Lesson]) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+def _stacked(taught: Sequence[CandidateLabels]) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     features = np.concatenate([lesson.features for lesson in taught]).astype(np.float32)
     assert features.shape[1] == len(FEATURES)
     right = np.concatenate([lesson.right for lesson in taught]).astype(np.float32)
@@ -156,7 +158,7 @@ def _loss(model: WeigherModel, features: Tensor, right: Tensor, ps: Tensor, of_p
     return loss
 
 
-def measures(model: WeigherModel, taught: Sequence[Lesson]) -> dict[str, float]:
+def measures(model: WeigherModel, taught: Sequence[CandidateLabels]) -> dict[str, float]:
     """loss; AUC of holding the answer over a moment's passages; right ones among the ten most promising."""
     features, right, _ = _stacked(taught)
     with torch.no_grad():

@@ -1,9 +1,9 @@
-"""What a passage would bring if it were read, reckoned from what is known of it before; no torch.
+"""Predicts the expected gain of reading a passage, from features that cost no reading; no torch.
 
-A small model tells how likely a passage holds the answer, and which PS the reader would give it if it does and if it
-does not. From that follows the place that it would take among the best five, and what this does to their NDCG and to
-the chance that one of them holds the answer. Passages that give or hold one and the same answer are right or wrong
-together: another witness of an answer that is there already raises NDCG, but hardly the chance to have the right one.
+A small network predicts how likely a passage holds the answer, and the PS that the reader would give it if it does and
+if it does not. From that follows the rank it would take among the best five, and what this does to their NDCG and to
+the chance that one of them holds the answer. Passages that give or hold the same answer are right or wrong together:
+one more passage with a known answer raises NDCG, but hardly the chance to have the right one.
 """
 
 from __future__ import annotations
@@ -16,110 +16,118 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.lookahead.candidates import Sight
-from orienteer.agents.pointer.decoding import Decoding
-from orienteer.agents.pointer.head import layers_of, relu
-from orienteer.agents.pointer.linear import Floats, linear
+from orienteer.agents.action_space import Decoding
+from orienteer.agents.lookahead.candidates import Candidates
+from orienteer.models.layers import Float32s, linear, load_layers, relu
 from orienteer.session.score import K, weights
 
-Doubles = NDArray[np.float64]
+Float64s = NDArray[np.float64]
 
-WEIGHER = "weigher."  # how the names of its tensors begin
+PREFIX = "weigher."  # of its tensors' names in a model folder
 LAYERS = ("first", "second", "told")
-MOST = 6.0  # standardised features are held within this
-_TRUST = 0.9  # P(a best passage holds the answer) is about this part of its PS
-_SAME_CHANCE = 0.2  # a passage with an answer that one of the best gives already is mostly right when that one is
-_NEVER_SURE, _UNSURE, _SELDOM = 0.1, 0.65, 0.65  # fitted, as those above: docs/lab-book/pointer.md
+CLIP = 6.0  # standardised features are clipped to this
+# Fitted: docs/lab-book/pointer.md.
+_P_RIGHT = 0.9  # P(a best passage holds the answer) is about this part of its PS
+_SAME_ANSWER = 0.2  # a passage with an answer that is known already is mostly right when that one is
+_WIN_BASE, _WIN_SCALE, _LOSS_SCALE = 0.1, 0.65, 0.65
 _WEIGHTS = np.array(weights())
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """Of passages: P(holds the answer), and the logit of PS to expect if not and if so, with its spread.
+class Prediction:
+    """Of passages: P(holds the answer), and the expected logit of PS if it does not and if it does, with its spread.
 
     right [passages]; logit [passages, 2]; spread [2]
     """
 
-    right: Doubles
-    logit: Doubles
-    spread: Doubles
+    right: Float64s
+    logit: Float64s
+    spread: Float64s
 
 
-class Weigher:
-    """As `WeigherModel` has it."""
+class ValueModel:
+    """The trained network, in NumPy."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        self._layers = layers_of(tensors, [f"weigher.{name}" for name in LAYERS])
-        self._centre, self._width = tensors["weigher.centre"], tensors["weigher.width"]
-        self._spread = np.exp(tensors["weigher.spread"].astype(np.float64))
+        own = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
+        self._layers = load_layers(own, LAYERS)
+        self._mean, self._std = own["centre"], own["width"]
+        self._spread = np.exp(own["spread"].astype(np.float64))
 
-    def __call__(self, features: Floats) -> Outlook:
-        hidden = np.clip((features - self._centre) / self._width, -MOST, MOST).astype(np.float32)
-        for name in ("weigher.first", "weigher.second"):
+    def __call__(self, features: Float32s) -> Prediction:
+        hidden = np.clip((features - self._mean) / self._std, -CLIP, CLIP).astype(np.float32)
+        for name in LAYERS[:-1]:
             hidden = relu(linear(hidden, *self._layers[name]))
-        told = linear(hidden, *self._layers["weigher.told"]).astype(np.float64)
-        return Outlook(1 / (1 + np.exp(-told[:, 0])), told[:, 1:], self._spread)
+        outputs = linear(hidden, *self._layers[LAYERS[-1]]).astype(np.float64)
+        return Prediction(1 / (1 + np.exp(-outputs[:, 0])), outputs[:, 1:], self._spread)
 
 
-def worth(sight: Sight, weigher: Weigher, decoding: Decoding) -> Doubles:
-    """What each refinement brings, to be expected; -inf where it finds nothing new."""
-    return np.where((sight.found >= 0).any(1), sight.of_candidates(values(sight, weigher, decoding)), -np.inf)
+def has_value_model(tensors: Mapping[str, NDArray[Any]]) -> bool:
+    return f"{PREFIX}centre" in tensors
 
 
-def values(sight: Sight, weigher: Weigher, decoding: Decoding) -> Doubles:
-    """What reading each passage within sight brings, less its price."""
-    ndcg, success = gains(sight, weigher(sight.features))
-    return ndcg + decoding.success * success - decoding.price
+def refinement_values(candidates: Candidates, model: ValueModel, decoding: Decoding) -> Float64s:
+    """The expected gain of each refinement [refinements]; -inf where it finds nothing new."""
+    summed = candidates.sum_by_refinement(passage_values(candidates, model, decoding))
+    return np.where((candidates.hits >= 0).any(1), summed, -np.inf)
 
 
-def gains(sight: Sight, outlook: Outlook) -> tuple[Doubles, Doubles]:
-    """What reading each passage brings, to be expected: NDCG@5, and P(one of five holds the answer)."""
-    ndcg, success = np.zeros(len(sight.ids)), np.zeros(len(sight.ids))
-    trusted, none_yet, lost = _TRUST * sight.ps, _none_right(sight), _only_last(sight)
-    for answer in np.unique(sight.holds).tolist():
-        own = sight.holds == answer
+def passage_values(candidates: Candidates, model: ValueModel, decoding: Decoding) -> Float64s:
+    """The expected gain of reading each candidate, minus the cost of reading it [passages]."""
+    ndcg, success = expected_gains(candidates, model(candidates.features))
+    return ndcg + decoding.success_weight * success - decoding.read_cost
+
+
+def expected_gains(candidates: Candidates, prediction: Prediction) -> tuple[Float64s, Float64s]:
+    """What reading each passage is expected to add to NDCG@5, and to P(one of five holds the answer) [passages]."""
+    ndcg, success = np.zeros(len(candidates.ids)), np.zeros(len(candidates.ids))
+    p_right, won, lost = _P_RIGHT * candidates.ps, _p_none_right(candidates), _p_only_last_right(candidates)
+    for answer in np.unique(candidates.held_answers).tolist():
+        rows = candidates.held_answers == answer
         for right in (0, 1):
-            entering = _entering(sight.ps, outlook.logit[own, right], float(outlook.spread[right]))
-            share = outlook.right[own] if right else 1 - outlook.right[own]
-            # Should this passage be right, or wrong, so is every other of its answer.
-            relevant = np.where((sight.says == answer) & (answer >= 0), float(right), trusted)
-            before = relevant @ _WEIGHTS[: len(relevant)]
-            after = np.append(relevant, float(right))[_entered(len(relevant))]
-            ndcg[own] += share * (entering @ (after @ _WEIGHTS[: after.shape[1]] - before))
-            won = none_yet * (1.0 if answer < 0 else _SAME_CHANCE)
-            success[own] += share * entering.sum(1) * (won if right else -lost)
+            entering = _p_of_ranks(candidates.ps, prediction.logit[rows, right], float(prediction.spread[right]))
+            share = prediction.right[rows] if right else 1 - prediction.right[rows]
+            # If this passage is right, or wrong, so is every other with its answer.
+            relevance = np.where((candidates.best_answers == answer) & (answer >= 0), float(right), p_right)
+            before = relevance @ _WEIGHTS[: len(relevance)]
+            after = np.append(relevance, float(right))[_orders(len(relevance))]
+            ndcg[rows] += share * (entering @ (after @ _WEIGHTS[: after.shape[1]] - before))
+            gain = won * (1.0 if answer < 0 else _SAME_ANSWER)
+            success[rows] += share * entering.sum(1) * (gain if right else -lost)
     return ndcg, success
 
 
 @cache
-def _entered(count: int) -> NDArray[np.int64]:
-    """Which of the best passages stand where once a new one, called `count`, has each place in turn [places, best]."""
-    return np.array([np.insert(np.arange(count), place, count)[:K] for place in range(min(count + 1, K))])
+def _orders(count: int) -> NDArray[np.int64]:
+    """The best passages in order once a new one, numbered `count`, has taken each rank in turn [ranks, best]."""
+    return np.array([np.insert(np.arange(count), rank, count)[:K] for rank in range(min(count + 1, K))])
 
 
-def _none_right(sight: Sight) -> float:
-    """P(none of the best passages holds the answer); those that say the same stand or fall together."""
-    wrong = [1 - _TRUST * sight.ps[sight.says == answer].max() for answer in np.unique(sight.says)]
-    return _NEVER_SURE + _UNSURE * float(np.prod(wrong))
+def _p_none_right(candidates: Candidates) -> float:
+    """P(none of the best passages holds the answer); those with the same answer are right or wrong together."""
+    answers = candidates.best_answers
+    wrong = [1 - _P_RIGHT * candidates.ps[answers == answer].max() for answer in np.unique(answers)]
+    return _WIN_BASE + _WIN_SCALE * float(np.prod(wrong))
 
 
-def _only_last(sight: Sight) -> float:
-    """P(the last of the best five holds the answer and no other does): what is lost if a wrong one takes its place."""
-    if len(sight.ps) < K or sight.says[-1] in sight.says[:-1]:
+def _p_only_last_right(candidates: Candidates) -> float:
+    """P(only the last of the best five holds the answer): what is lost if a wrong passage displaces it."""
+    ps, answers = candidates.ps, candidates.best_answers
+    if len(ps) < K or answers[-1] in answers[:-1]:
         return 0.0
-    others = [1 - _TRUST * sight.ps[sight.says == answer].max() for answer in np.unique(sight.says[:-1])]
-    return _SELDOM * _TRUST * float(sight.ps[-1] * np.prod(others))
+    others = [1 - _P_RIGHT * ps[answers == answer].max() for answer in np.unique(answers[:-1])]
+    return _LOSS_SCALE * _P_RIGHT * float(ps[-1] * np.prod(others))
 
 
-def _entering(ps: Doubles, logit: Doubles, spread: float) -> Doubles:
-    """The probability of each place among the best [passages, places]."""
-    bar = logits(ps)[None, :]
-    above = 1 / (1 + np.exp(-1.702 * (logit[:, None] - bar) / spread))  # near enough the normal distribution
-    if len(ps) < K:  # the last place is free
+def _p_of_ranks(ps: Float64s, logit: Float64s, spread: float) -> Float64s:
+    """The probability that a passage takes each rank among the best [passages, ranks]."""
+    thresholds = logits(ps)[None, :]
+    above = 1 / (1 + np.exp(-1.702 * (logit[:, None] - thresholds) / spread))  # close to the normal distribution
+    if len(ps) < K:  # the last rank is free
         above = np.concatenate([above, np.ones((len(logit), 1))], 1)
     return np.diff(above, axis=1, prepend=0.0)
 
 
-def logits(ps: NDArray[Any]) -> Doubles:
-    held = np.clip(np.asarray(ps, np.float64), 1e-4, 1 - 1e-4)
-    return np.log(held / (1 - held))
+def logits(ps: NDArray[Any]) -> Float64s:
+    clipped = np.clip(np.asarray(ps, np.float64), 1e-4, 1 - 1e-4)
+    return np.log(clipped / (1 - clipped))

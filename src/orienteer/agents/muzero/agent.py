@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from orienteer.agents.action_space import can_refine
 from orienteer.agents.muzero.grammar import QueryGrammar, query_grammar
 from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.model_files import SHIPPED, MuZeroFiles, load_folder
@@ -18,7 +19,6 @@ from orienteer.agents.muzero.planning import PlannedStep, SearchTrace, plan_step
 from orienteer.agents.muzero.representation import Encoder, ObservationPipeline, below_undo_threshold
 from orienteer.agents.muzero.root import root_state
 from orienteer.agents.muzero.tries import TermTokenizer, Trie, local_tries, vocabulary_trie
-from orienteer.agents.pointer.decoding import has_room
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute, plain_tokenizer
@@ -91,7 +91,7 @@ class MuZeroAgent:
             action: Action = plan.action(tokenized.terms)
             if below_undo_threshold(encoded, self._pipeline.config) and observation.refinements:
                 action = UNDO
-            room = has_room(observation, self._pipeline.tokenizer.lexicon)
+            room = can_refine(observation, self._pipeline.tokenizer.lexicon)
             decided.append((action if room else STOP, plan))
         return decided
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from orienteer.agents.action_space import Decoding
 from orienteer.agents.muzero.grammar import Fields, Shape
 from orienteer.agents.muzero.mcts.settings import SearchSettings
-from orienteer.agents.pointer.decoding import Decoding
 from orienteer.errors import OrienteerError
 
 Gates = Literal["sigmoid", "relu"]
@@ -156,7 +156,7 @@ class Config:
 
     def as_dict(self) -> dict[str, Any]:
         """The form that config.json of a model folder holds, under the names of `_STORED`."""
-        return _renamed(asdict(self), _STORED)
+        return _renamed({**asdict(self), "decoding": self.decoding.as_dict()}, _STORED)
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Config:
@@ -169,7 +169,7 @@ class Config:
             "networks": NetworkConfig(**networks),
             "search": SearchSettings(**row["search"]),
             "training": TrainingConfig(**row["training"]),
-            "decoding": Decoding(**row.get("decoding", {})),
+            "decoding": Decoding.from_dict(row.get("decoding", {})),
         }
         return cls(**{**row, **parts})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from orienteer.agents.imitation import MIN_GAIN
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import (
     OPERATORS,
@@ -31,7 +32,6 @@ from orienteer.agents.muzero.planning import PlannedStep
 from orienteer.agents.muzero.representation import EncodedObservation, ObservationPipeline, TokenizedObservation
 from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep, make_step, pack, unpack
 from orienteer.agents.muzero.tries import LOCAL, LocalTries, Trie, local_tries
-from orienteer.agents.pointer.imitation_targets import LEAST_GAIN
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import FIELDS, Operator, Refinement
@@ -128,7 +128,7 @@ def demonstration(
     for refinement, own in candidates:
         derivation = (
             _derivation(refinement, terms, derivations, pipeline, start)
-            if own > LEAST_GAIN or refinement is chosen
+            if own > MIN_GAIN or refinement is chosen
             else None
         )
         if derivation is None:
@@ -247,7 +247,7 @@ def _episode(
 def _digest(file: Path, config: Config, pipeline: ObservationPipeline) -> str:
     with file.open("rb") as opened:
         own = hashlib.file_digest(opened, "sha256").hexdigest()
-    told = asdict(config)
+    told = config.as_dict()
     names = ("grammar", "shape", "fields", "snippet", "title_pieces", "max_pieces", "decoding")
     kept = {name: told[name] for name in names}
     text = json.dumps(

@@ -20,12 +20,11 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from orienteer.agents.action_space import OPERATORS, SLOTS
+from orienteer.agents.encoding import KINDS, SOURCES, STATE_FEATURES, TERM_FEATURES, check_features
+from orienteer.agents.lookahead.value_model import has_value_model
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.representation import encoding_sizes
 from orienteer.agents.pointer import model_files as pointer
-from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
-from orienteer.agents.pointer.model_files import check_features
-from orienteer.agents.pointer.rendering import KINDS, SOURCES
 from orienteer.data.atomic import atomic_path
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError, TrainingError
 from orienteer.models.bert_encoder import plain_tokenizer
@@ -68,7 +67,7 @@ def load_folder(folder: Path) -> MuZeroFiles:
     """The files of a MuZero folder, checked against their checksums."""
     found = read_folder(folder, ("muzero",))
     told = found.told
-    check_features(folder, tuple(told.get("term_features", ())), tuple(told.get("moment_features", ())))
+    check_features(folder, (told.get("term_features", ()), told.get("moment_features", ())))
     try:
         config = Config.from_dict(told["config"])
     except (ValueError, KeyError, TypeError, OrienteerError) as error:
@@ -82,7 +81,7 @@ def save_folder(
     **notes: Any,
 ) -> None:  # fmt: skip
     """Writes a MuZero folder; `notes` go into its entry."""
-    features = {"term_features": TERM_FEATURES, "moment_features": MOMENT_FEATURES}
+    features = {"term_features": TERM_FEATURES, "moment_features": STATE_FEATURES}
     told = {"config": config.as_dict(), "notes": notes, **features}
     write_folder(folder, "muzero", bert, told, tensors, tokenizer)
 
@@ -144,12 +143,12 @@ class PretrainedEncoder:
     @property
     def encoding_sizes(self) -> tuple[int, int]:
         """The lengths of what h sees: of a moment, and of a word."""
-        return encoding_sizes(int(self.bert["hidden_size"]), len(MOMENT_FEATURES), len(self.tensors["mix.bias"]))
+        return encoding_sizes(int(self.bert["hidden_size"]), len(STATE_FEATURES), len(self.tensors["mix.bias"]))
 
     @property
     def has_value_model(self) -> bool:
         """Whether it has learned what passages within sight are worth."""
-        return "weigher.centre" in self.tensors
+        return has_value_model(self.tensors)
 
     @property
     def word_embeddings(self) -> NDArray[np.float32]:
@@ -205,7 +204,7 @@ def _with_head(bert: Mapping[str, Any], encoder: Tensors, tokenizer: str, name: 
         # Questions as segment 0 was, all else as segment 1.
         tensors[_KINDS] = kinds[[0, *[min(1, len(kinds) - 1)] * (KINDS - 1)]]
     draw = np.random.default_rng(0)
-    around = width + len(MOMENT_FEATURES)
+    around = width + len(STATE_FEATURES)
     for layer, outer, inner in (
         ("term", HIDDEN, len(SOURCES) * width + len(TERM_FEATURES)), ("moment", HIDDEN, around),
         ("mix", HIDDEN, HIDDEN), ("slots", len(SLOTS), HIDDEN),

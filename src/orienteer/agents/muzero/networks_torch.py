@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from orienteer.agents.action_space import grammar_bits
-from orienteer.agents.lookahead.value_model import WEIGHER
+from orienteer.agents.encoding import SOURCES, mark_ids
+from orienteer.agents.lookahead.value_model import PREFIX
 from orienteer.agents.muzero.config import NetworkConfig, Support
 from orienteer.agents.muzero.model_files import PretrainedEncoder
 from orienteer.agents.muzero.representation import idf_values, ps_values
 from orienteer.agents.muzero.trajectory import TokenRow, TrajectoryStep
 from orienteer.agents.pointer.model import PointerModel
-from orienteer.agents.pointer.rendering import SOURCES, mark_ids
 from orienteer.errors import ModelCorruptError, TrainingError
 from orienteer.models.model_folder import dequantise
 from orienteer.query import Grammar
@@ -173,7 +173,7 @@ class TrainableEncoder(nn.Module):
     def __init__(self, base: PretrainedEncoder, grammar: Grammar) -> None:
         super().__init__()
         quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        tensors = {name: value for name, value in dequantise(base.tensors).items() if not name.startswith(WEIGHER)}
+        tensors = {name: value for name, value in dequantise(base.tensors).items() if not name.startswith(PREFIX)}
         encoder = BertModel(BertConfig(**{**base.bert, **quiet}), add_pooling_layer=False)
         marks = mark_ids(base.plain_tokenizer())
         self.clone = PointerModel(encoder, marks, len(tensors["mix.bias"]))

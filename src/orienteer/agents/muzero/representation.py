@@ -24,22 +24,28 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.agents.action_space import SLOTS, grammar_bits, grammar_slots, nearest_slot, open_slots, usable
-from orienteer.agents.lookahead.candidates import Looker
-from orienteer.agents.lookahead.value_model import Weigher, worth
+from orienteer.agents.action_space import (
+    SLOTS,
+    Decoding,
+    grammar_bits,
+    grammar_slots,
+    nearest_slot,
+    open_slots,
+    rank_actions,
+    usable_terms,
+)
+from orienteer.agents.encoding import KINDS, MAX_TITLE, PS_BOUNDS, FeatureExtractor, Rendered, Renderer, mark_ids, pool
+from orienteer.agents.lookahead.candidates import Lookahead
+from orienteer.agents.lookahead.value_model import ValueModel, has_value_model, refinement_values
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import INDEX, OPERATORS, QueryGrammar
 from orienteer.agents.muzero.networks import Float32s
 from orienteer.agents.muzero.tries import TermTokenizer
-from orienteer.agents.pointer.decoding import Decoding, choices
-from orienteer.agents.pointer.features import Features
-from orienteer.agents.pointer.head import Scores, pool
-from orienteer.agents.pointer.linear import linear
-from orienteer.agents.pointer.rendering import KINDS, MAX_TITLE, PS_BOUNDS, Rendered, Renderer, mark_ids
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
 from orienteer.models.ct2_format import model_files
+from orienteer.models.layers import linear
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import FIELDS, GRAMMARS, Grammar, Refinement
 from orienteer.reader.encoding import pieces
@@ -72,13 +78,13 @@ class ObservationTokenizer:
         self.lexicon = Lexicon(engine)
         self._tokenizer, self._title_pieces = tokenizer, title_pieces
         self._renderer = Renderer(tokenizer, self.lexicon, max_pieces)
-        self._features = Features(engine, self.lexicon)
+        self._features = FeatureExtractor(engine, self.lexicon)
         self._ps_marks = np.array(mark_ids(tokenizer)[len(SLOTS) : len(SLOTS) + len(PS_BOUNDS) + 1])
 
     def __call__(self, observation: Observation) -> TokenizedObservation:
         if self._title_pieces < MAX_TITLE:
             observation = self._with_short_titles(observation)
-        terms = tuple(usable(observation, self.lexicon))
+        terms = tuple(usable_terms(observation, self.lexicon))
         numbers = {term.text: number for number, term in enumerate(terms)}
         for text in observation.idf:
             numbers.setdefault(text, len(numbers))
@@ -89,8 +95,8 @@ class ObservationTokenizer:
             Rendered(rendered.ids, rendered.types, own),
             self._idf(rendered, observation, list(numbers)),
             self._ps(rendered, observation),
-            self._features.of_terms(observation, terms),
-            self._features.of_moment(observation, terms),
+            self._features.term_features(observation, terms),
+            self._features.state_features(observation, terms),
         )
 
     def _idf(self, rendered: Rendered, observation: Observation, texts: list[str]) -> NDArray[np.uint8]:
@@ -185,7 +191,7 @@ class Encoder:
             self._encoder = ctranslate2.Encoder(
                 "muzero", device="cpu", compute_type=compute, inter_threads=threads, intra_threads=1, files=model
             )
-            self.value_model = Weigher(plain) if "weigher.centre" in plain else None
+            self.value_model = ValueModel(plain) if has_value_model(plain) else None
             self.word_embeddings = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
             self._head = {
                 name: (np.ascontiguousarray(plain[f"{name}.weight"].T, np.float32), plain[f"{name}.bias"])
@@ -243,33 +249,31 @@ IDLE_VALUE = -0.01  # a refinement that finds nothing new costs a step and no re
 def below_undo_threshold(encoded: EncodedObservation, config: Config) -> bool:
     """Whether it looked, and nothing within sight is worth going on from here; as the pointer has it."""
     tokenized = config.networks.lookahead_scale
-    return tokenized > 0 and not (encoded.slot_scores > tokenized * config.decoding.back).any()
+    return tokenized > 0 and not (encoded.slot_scores > tokenized * config.decoding.undo_threshold).any()
 
 
 class LookaheadPrior:
     """`pieces` numbers the rows of `table`, the encoder's word vectors."""
 
     def __init__(
-        self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s, weigher: Weigher,
+        self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s, weigher: ValueModel,
         grammar: Grammar, decoding: Decoding,
     ) -> None:  # fmt: skip
-        self._looker, self._weigher, self._decoding = Looker(engine, lexicon, pieces, table), weigher, decoding
+        self._looker, self._weigher, self._decoding = Lookahead(engine, lexicon, pieces, table), weigher, decoding
         self._allowed = grammar_slots(grammar)
 
     def __call__(
         self, observation: Observation, tokenized: TokenizedObservation, encoded: EncodedObservation
     ) -> Float32s | None:
         """[terms, slots], `IDLE` where nothing new is found; None where the engine cannot answer them."""
-        found = choices(
-            Scores(encoded.slot_scores, encoded.stop_score, 0.0),
-            open_slots(tokenized.terms) & self._allowed,
-            tokenized.terms,
+        found = rank_actions(
+            encoded.slot_scores, encoded.stop_score, open_slots(tokenized.terms) & self._allowed, tokenized.terms
         )
         if not len(found) or (seen := self._looker(observation, found)) is None:
             return None
         promised: NDArray[np.float32] = np.full(encoded.slot_scores.size, IDLE_VALUE, np.float32)
-        worths = worth(seen, self._weigher, self._decoding)
-        promised[found.places] = np.where(np.isneginf(worths), IDLE_VALUE, worths)
+        worths = refinement_values(seen, self._weigher, self._decoding)
+        promised[found.actions] = np.where(np.isneginf(worths), IDLE_VALUE, worths)
         return promised.reshape(encoded.slot_scores.shape)
 
 
@@ -364,6 +368,6 @@ class ObservationPipeline:
         promised = self.lookahead_prior(observation, tokenized, encoded)
         if promised is None:
             promised = (encoded.slot_scores - encoded.slot_scores.max(initial=0.0)) / times + np.float32(
-                self.config.decoding.back + 0.1
+                self.config.decoding.undo_threshold + 0.1
             )
         return encoded._replace(slot_scores=promised * times, stop_score=0.0)

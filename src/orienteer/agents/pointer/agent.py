@@ -1,37 +1,79 @@
-"""The pointer at work, without torch: observations in, CTranslate2 in int8, refinements out."""
+"""The pointer as an agent, without torch: observations in, CTranslate2 in int8, refinements out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
 import numpy as np
+from numpy.typing import NDArray
 
-from orienteer.agents.action_space import grammar_bits, grammar_slots
-from orienteer.agents.lookahead.candidates import Looker, Sight
-from orienteer.agents.lookahead.value_model import Doubles, Weigher, values, worth
-from orienteer.agents.pointer.decoding import Choices, choices, has_room, wants_stop
-from orienteer.agents.pointer.featurize import View, Viewer
-from orienteer.agents.pointer.head import Head, Scores
+from orienteer.agents.action_space import RankedActions, can_refine, grammar_bits, grammar_slots, rank_actions
+from orienteer.agents.encoding import Featurizer, ModelInput, pool
+from orienteer.agents.lookahead.candidates import Candidates, Lookahead
+from orienteer.agents.lookahead.value_model import (
+    Float64s,
+    ValueModel,
+    has_value_model,
+    passage_values,
+    refinement_values,
+)
 from orienteer.agents.pointer.model_files import SHIPPED, PointerFiles, load_folder
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError, OrienteerError
 from orienteer.models.bert_encoder import Compute, plain_tokenizer
 from orienteer.models.ct2_format import model_files
+from orienteer.models.layers import Float32s, linear, load_layers, relu
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import GRAMMARS, Grammar
 from orienteer.session import STOP, UNDO, Action, Observation
 
-_TOLD = 5  # of the likeliest refinements, how many the notes name
+_NOTED = 5  # refinements that the notes name
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Logits of refinements [terms, slots] and of stopping, which share one softmax; the expected gain of the best."""
+
+    slots: Float32s
+    stop: float
+    gain: float
+
+
+class Head:
+    """The upper part of `PointerModel`: from encoder states to scores."""
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        self._layers = load_layers(tensors, ("term", "moment", "mix", "slots", "whole", "outcome"))
+
+    def __call__(
+        self,
+        states: Float32s,  # [L, width]
+        inputs: ModelInput,
+        grammar: Float32s,  # [operators]
+    ) -> Scores:
+        count = len(inputs.terms)
+        pooled = np.concatenate([pool(states, inputs.rendered.occurrences, count), inputs.term_features], 1)
+        context = np.concatenate([states[0], inputs.state_features])[None]
+        hidden = relu(self._linear("term", pooled) + self._linear("moment", context))
+        hidden = relu(self._linear("mix", hidden))  # [terms, hidden]
+        best = hidden.max(0) if count else np.zeros(hidden.shape[1], np.float32)
+        whole = relu(self._linear("whole", np.concatenate([context[0], grammar, best])[None]))
+        [[stop, gain]] = self._linear("outcome", whole)
+        return Scores(self._linear("slots", hidden), float(stop), float(gain))
+
+    def _linear(self, name: str, x: Float32s) -> Float32s:
+        return linear(x, *self._layers[name])
 
 
 class PointerAgent:
-    """An `Agent` from a folder that training wrote; the shipped one unless told otherwise."""
+    """An `Agent` from a folder that training wrote; the shipped one by default."""
 
     def __init__(
         self,
@@ -46,7 +88,7 @@ class PointerAgent:
         self.layout, self.decoding = files.layout, files.decoding
         self.grammar = grammar or GRAMMARS[files.layout.grammar]
         self._allowed, self._bits = grammar_slots(self.grammar), grammar_bits(self.grammar)
-        self.view = Viewer(tokenizer, engine, files.layout.max_pieces)
+        self.featurize = Featurizer(tokenizer, engine, files.layout.max_pieces)
         threads = threads or len(os.sched_getaffinity(0))
         ids = tokenizer.get_vocab()
         try:
@@ -54,12 +96,12 @@ class PointerAgent:
             model = model_files(files.config, tensors, sorted(ids, key=ids.__getitem__))
             self._encoder = _encoder(model, compute, rows=threads, cores=1)
             # A row that comes alone is shared by all cores; its states are the same to the bit.
-            self._for_one = _encoder(model, compute, rows=1, cores=threads) if threads > 1 else self._encoder
+            self._encoder_of_one = _encoder(model, compute, rows=1, cores=threads) if threads > 1 else self._encoder
             exact = dequantise(files.tensors)
             self._head = Head(exact)
             table = exact["encoder.embeddings.word_embeddings.weight"]
-            self._looker = cache(lambda: Looker(engine, self.view.lexicon, ids, table))
-            self._weigher = Weigher(exact) if "weigher.centre" in exact else None
+            self._lookahead = cache(lambda: Lookahead(engine, self.featurize.lexicon, ids, table))
+            self._value_model = ValueModel(exact) if has_value_model(exact) else None
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a pointer: {error!r}; train it again") from None
         self._workers = ThreadPoolExecutor(threads, "pointer") if threads > 1 else None
@@ -83,89 +125,101 @@ class PointerAgent:
         return [action for action, _ in self.act_with_explanations(observations)]
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
-        """Each action with the likeliest refinements, the probability of stopping, the gain expected."""
-        views = _Kept(map(self.view, observations))
-        scored = self.scores(views, len(observations))
-        # A view is there once its scores are; the next moments are scored while one is decided.
-        return [self._decide(*each) for each in zip(observations, scored, views.seen, strict=True)]
+        """Each action with the most probable refinements, the probability of stopping, the expected gain."""
+        inputs = _Recorded(map(self.featurize, observations))
+        scored = self.scores(inputs, len(observations))
+        # An input is recorded once its scores are there; the next states are scored while one is decided.
+        return [self._decide(*each) for each in zip(observations, scored, inputs.passed, strict=True)]
 
-    def scores(self, views: Iterable[View], count: int = 0) -> Iterator[Scores]:
-        """The model's scores of moments, in their order.
+    def rank(self, observations: Sequence[Observation]) -> Iterator[RankedActions]:
+        """The policy in each state."""
+        inputs = [self.featurize(observation) for observation in observations]
+        return map(self.ranked, inputs, self.scores(inputs))
 
-        Each goes through the encoder alone, one core each: an action does not depend on what is decided beside it.
-        The first are under way while the later views are made; `count` says how many will come, where it is known.
+    def scores(self, inputs: Iterable[ModelInput], count: int = 0) -> Iterator[Scores]:
+        """The model's scores of states, in their order.
+
+        Each goes through the encoder alone, on one core: an action does not depend on what is decided beside it. The
+        first are under way while later inputs are made; `count` says how many will come, where it is known.
         """
         if count == 1:
-            return (self._score(view, self._for_one) for view in views)
+            return (self._score(each, self._encoder_of_one) for each in inputs)
         mapped = self._workers.map if self._workers else map
-        return mapped(self._score, views)
+        return mapped(self._score, inputs)
 
-    def _score(self, view: View, encoder: Any = None) -> Scores:
-        stored, rendered = ctranslate2.StorageView.from_array, view.rendered
-        ids, size = stored(rendered.ids[None]), stored(np.array([len(rendered.ids)], np.int32))
-        result = (encoder or self._encoder).forward_batch(ids, size, token_type_ids=[rendered.types.tolist()])
+    def _score(self, inputs: ModelInput, encoder: Any = None) -> Scores:
+        stored, row = ctranslate2.StorageView.from_array, inputs.rendered
+        ids, size = stored(row.ids[None]), stored(np.array([len(row.ids)], np.int32))
+        result = (encoder or self._encoder).forward_batch(ids, size, token_type_ids=[row.types.tolist()])
         states = np.array(result.last_hidden_state)[0]  # [L, width]
-        return self._head(states, rendered.occurrences, view.of_terms, view.of_moment, self._bits)
+        return self._head(states, inputs, self._bits)
 
-    def choices(self, view: View, scores: Scores) -> Choices:
-        return choices(scores, view.open & self._allowed, view.terms)
+    def ranked(self, inputs: ModelInput, scores: Scores) -> RankedActions:
+        """The legal actions of the agent's grammar."""
+        return rank_actions(scores.slots, scores.stop, inputs.open_slots & self._allowed, inputs.terms)
 
-    def _decide(self, observation: Observation, scores: Scores, view: View) -> tuple[Action, dict[str, Any]]:
-        found = self.choices(view, scores)
-        top = [(found.refinement(rank), found.log_probabilities[rank]) for rank in range(min(_TOLD, len(found)))]
+    def _decide(
+        self, observation: Observation, scores: Scores, inputs: ModelInput
+    ) -> tuple[Action, dict[str, Any]]:  # fmt: skip
+        ranked = self.ranked(inputs, scores)
+        top = [(ranked.refinement(rank), ranked.log_probabilities[rank]) for rank in range(min(_NOTED, len(ranked)))]
         notes = {
             "likeliest": [[str(refinement), round(float(np.exp(log)), 4)] for refinement, log in top],
-            "stop": round(found.stop, 4),
+            "stop": round(ranked.stop, 4),
             "gain": round(scores.gain, 4),
         }
-        if wants_stop(found, observation, self.decoding) or not has_room(observation, self.view.lexicon):
+        stops = observation.may_stop and ranked.stop >= self.decoding.stop
+        if not len(ranked) or stops or not can_refine(observation, self.featurize.lexicon):
             return STOP, notes
-        sight = self.look(observation, found) if self.looks and self.decoding.look else None
-        if sight is None:
-            return found.refinement(0), notes
-        promised = self.worth(sight)
-        first = [int(rank) for rank in np.argsort(-promised, kind="stable")[:_TOLD] if promised[rank] > 0]
-        notes["promising"] = [[str(found.refinement(rank)), round(float(promised[rank]), 4)] for rank in first]
-        return _after_a_look(observation, found, promised, self.decoding.back), notes
+        looks = self.has_value_model and self.decoding.lookahead
+        candidates = self.look_ahead(observation, ranked) if looks else None
+        if candidates is None:
+            return ranked.refinement(0), notes
+        values = self.refinement_values(candidates)
+        best = [int(rank) for rank in np.argsort(-values, kind="stable")[:_NOTED] if values[rank] > 0]
+        notes["promising"] = [[str(ranked.refinement(rank)), round(float(values[rank]), 4)] for rank in best]
+        return act_on_values(observation, ranked, values, self.decoding.undo_threshold), notes
 
-    def look(self, observation: Observation, found: Choices) -> Sight | None:
+    def look_ahead(self, observation: Observation, actions: RankedActions) -> Candidates | None:
         """What all refinements would find; None where the engine cannot answer them."""
-        return self._looker()(observation, found)
+        return self._lookahead()(observation, actions)
 
     @property
-    def looks(self) -> bool:
-        """Whether it has learned to look."""
-        return self._weigher is not None
+    def has_value_model(self) -> bool:
+        """Whether it was trained to look ahead."""
+        return self._value_model is not None
 
-    def worth(self, sight: Sight) -> Doubles:
-        """What each refinement brings, to be expected; -inf where it finds nothing new."""
-        return worth(sight, self._learned(), self.decoding)
+    def refinement_values(self, candidates: Candidates) -> Float64s:
+        """The expected gain of each refinement; -inf where it finds nothing new."""
+        return refinement_values(candidates, self._trained_value_model(), self.decoding)
 
-    def values(self, sight: Sight) -> Doubles:
-        """What reading each passage within sight brings, less its price."""
-        return values(sight, self._learned(), self.decoding)
+    def passage_values(self, candidates: Candidates) -> Float64s:
+        """The expected gain of reading each candidate, minus the cost of reading it."""
+        return passage_values(candidates, self._trained_value_model(), self.decoding)
 
-    def _learned(self) -> Weigher:
-        if self._weigher is None:
-            raise OrienteerError("this pointer has not learned to look; `orienteer train look` teaches it")
-        return self._weigher
+    def _trained_value_model(self) -> ValueModel:
+        if self._value_model is None:
+            raise OrienteerError("this pointer has no value model for lookahead; `orienteer train lookahead` adds one")
+        return self._value_model
 
 
-def _after_a_look(observation: Observation, found: Choices, worth: Doubles, back: float) -> Action:
-    """The refinement that promises most.
+def act_on_values(
+    observation: Observation, ranked: RankedActions, values: Float64s, undo_threshold: float
+) -> Action:  # fmt: skip
+    """The refinement of the highest value.
 
-    Where none promises enough: back to the query before, from where other passages are within sight; from the question
-    itself, an end where there may be one, else the likeliest refinement that costs no reading.
+    Where none is worth enough: undo, because the query before finds other candidates; on the question itself, stop
+    where the agent may, else take the most probable refinement that finds nothing to read.
     """
-    best = int(np.argmax(worth))
-    if worth[best] > (back if observation.refinements else 0.0):
-        return found.refinement(best)
+    best = int(np.argmax(values))
+    if values[best] > (undo_threshold if observation.refinements else 0.0):
+        return ranked.refinement(best)
     if observation.refinements:
         return UNDO
     if observation.may_stop:
         return STOP
-    idle = np.flatnonzero(np.isneginf(worth))
-    return found.refinement(int(idle[0]) if len(idle) else best)
+    free = np.flatnonzero(np.isneginf(values))
+    return ranked.refinement(int(free[0]) if len(free) else best)
 
 
 def _encoder(model: dict[str, bytes], compute: Compute, rows: int, cores: int) -> Any:
@@ -175,14 +229,14 @@ def _encoder(model: dict[str, bytes], compute: Compute, rows: int, cores: int) -
     )
 
 
-class _Kept:
-    """Views as they pass by."""
+class _Recorded:
+    """Inputs, kept as they pass."""
 
-    def __init__(self, views: Iterable[View]) -> None:
-        self._views = views
-        self.seen: list[View] = []
+    def __init__(self, inputs: Iterable[ModelInput]) -> None:
+        self._inputs = inputs
+        self.passed: list[ModelInput] = []
 
-    def __iter__(self) -> Iterator[View]:
-        for view in self._views:
-            self.seen.append(view)
-            yield view
+    def __iter__(self) -> Iterator[ModelInput]:
+        for each in self._inputs:
+            self.passed.append(each)
+            yield each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orienteer.agents.pointer.batches import StreamConfig
+from orienteer.agents.pointer.dataset import StreamConfig
 from orienteer.agents.pointer.model_files import Layout
 from orienteer.training.config import LoopConfig, option
 

@@ -1,4 +1,4 @@
-"""DAgger: states that the agent itself reaches, labelled: it learns to go on from its own mistakes."""
+"""DAgger: labels for states that the agent itself reaches, so that it learns to recover from its own mistakes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orienteer.agents.pointer import examples
+from orienteer.agents.imitation import BackendLoader, Label, LabelledState, WeakLabeller, label
+from orienteer.agents.pointer import dataset
 from orienteer.agents.pointer.agent import PointerAgent
-from orienteer.agents.pointer.data import World
-from orienteer.agents.pointer.examples import Example
-from orienteer.agents.pointer.imitation_targets import Label, Moment, label
-from orienteer.agents.pointer.weak_labels import Promises
+from orienteer.agents.pointer.dataset import Example
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.query import Grammar
@@ -22,7 +20,7 @@ from orienteer.rocchio.batched_sessions import BatchedSearch, Choice
 from orienteer.rocchio.config import RocchioConfig, Variant
 from orienteer.session import Agent, Environment, Observation, Session, Settings
 
-TOGETHER = 32  # questions in lock-step
+QUESTIONS_PER_BATCH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,8 @@ def visited(
     reached: list[list[Session]] = [[] for _ in sessions]
     while places := [place for place, session in enumerate(sessions) if not session.ended]:
         actions = agent.act(environment.observe([sessions[place] for place in places]))
-        going = environment.step([sessions[place] for place in places], list(actions))
-        for place, session in zip(places, going, strict=True):
+        taken = environment.step([sessions[place] for place in places], list(actions))
+        for place, session in zip(places, taken, strict=True):
             sessions[place] = session
             if not session.ended:
                 reached[place].append(session)
@@ -60,7 +58,7 @@ def visited(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round: how many questions are played, which states are labelled, by whom."""
+    """A round: how many questions are played, which states are labelled, and by which labeller."""
 
     questions: int
     visits: Visits
@@ -73,15 +71,19 @@ Labeller = Callable[[Sequence[Session], Sequence[Observation]], Sequence[Label |
 
 def dagger_batches(
     environment: Environment, agent: Agent, questions: Sequence[Question], visits: Visits, labeller: Labeller
-) -> Callable[[int], Iterator[list[Moment]]]:
-    """Batches of labelled moments for `examples.build`; each depends on its own questions alone."""
+) -> Callable[[int], Iterator[list[LabelledState]]]:
+    """Batches of labelled states for `dataset.build`; each depends on its own questions alone."""
 
-    def batches(done: int) -> Iterator[list[Moment]]:
-        for start in range(done * TOGETHER, len(questions), TOGETHER):
-            sessions = visited(environment, agent, questions[start : start + TOGETHER], visits)
+    def batches(done: int) -> Iterator[list[LabelledState]]:
+        for start in range(done * QUESTIONS_PER_BATCH, len(questions), QUESTIONS_PER_BATCH):
+            sessions = visited(environment, agent, questions[start : start + QUESTIONS_PER_BATCH], visits)
             observations = environment.observe(sessions)
-            found = zip(sessions, observations, labeller(sessions, observations), strict=True)
-            yield [Moment(session.question.id, seen, (told,)) for session, seen, told in found if told is not None]
+            labelled = zip(sessions, observations, labeller(sessions, observations), strict=True)
+            yield [
+                LabelledState(session.question.id, observation, (label,))
+                for session, observation, label in labelled
+                if label is not None
+            ]
 
     return batches
 
@@ -90,60 +92,62 @@ def visited_examples(
     folder: Path,
     number: int,
     pointer: Path,
-    world: World,
+    load: BackendLoader,
     questions: Sequence[Question],
     round: Round,
     show: Callable[[int], None] = lambda done: None,
 ) -> list[Example]:
     """The examples of a round, 1 being the first: states that the pointer of the round before reaches.
 
-    They lie in a folder of their own under `folder`; `show` is told how many questions are done.
+    They are kept in a subfolder of `folder`; `show` gets the number of questions done.
     """
-    engine, reader = world()
+    engine, reader = load()
     agent = PointerAgent.from_pretrained(pointer, engine, threads=round.threads)
     start = (number - 1) * round.questions % len(questions)  # another part of them each round
-    asked = [*questions[start:], *questions[:start]][: round.questions]
+    played = [*questions[start:], *questions[:start]][: round.questions]
     visits = replace(round.visits, seed=round.visits.seed + number)
-    name = examples.key(agent.fingerprint, "\n".join(question.id for question in asked), str((visits, round.labeller)))
+    name = dataset.key(agent.fingerprint, "\n".join(question.id for question in played), str((visits, round.labeller)))
     settings = Settings(steps=visits.steps, snippet=agent.layout.snippet)
     labeller = LABELLERS[round.labeller](engine, reader, agent.grammar, settings)
-    batches = dagger_batches(Environment(engine, reader, settings), agent, asked, visits, labeller)
-    own = folder / f"dagger-{number}-{name}"
-    examples.build(own, batches, lambda: agent.view, lambda done: show(min(len(asked), done * TOGETHER)))
-    return list(examples.read(own))
+    batches = dagger_batches(Environment(engine, reader, settings), agent, played, visits, labeller)
+    target = folder / f"dagger-{number}-{name}"
+    dataset.build(
+        target, batches, lambda: agent.featurize, lambda done: show(min(len(played), done * QUESTIONS_PER_BATCH))
+    )
+    return list(dataset.read(target))
 
 
-class ByRocchio:
-    """Labels as recorded sessions have them: exact gains, for some hundred passages read a state."""
+class RocchioLabels:
+    """Labels as recorded sessions have them: exact gains, for some hundred passages read per state."""
 
     def __init__(self, engine: Engine, reader: Reader, grammar: Grammar, config: RocchioConfig) -> None:
-        remembered = reader if isinstance(reader, CachedReader) else CachedReader(reader)
-        self._grammar, self._rocchio = grammar, BatchedSearch(engine, remembered, [Variant(grammar)], config)
+        cached = reader if isinstance(reader, CachedReader) else CachedReader(reader)
+        self._grammar, self._rocchio = grammar, BatchedSearch(engine, cached, [Variant(grammar)], config)
 
     def __call__(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Label | None]:
-        found = zip(sessions, self._rocchio.choose(sessions), strict=True)
-        return [None if choice is None else self._label(session, choice) for session, choice in found]
+        choices = zip(sessions, self._rocchio.choose(sessions), strict=True)
+        return [None if choice is None else self._label(session, choice) for session, choice in choices]
 
     def _label(self, session: Session, choice: Choice) -> Label:
         assert session.score is not None
         return label(self._grammar, session.score.total, choice.chosen, choice.others)
 
 
-class ByPromise:
+class WeakLabels:
     """Labels from the texts of what refinements would find; nothing is read."""
 
     def __init__(self, engine: Engine, grammar: Grammar) -> None:
-        self._grammar, self._promises = grammar, Promises(engine)
+        self._grammar, self._labeller = grammar, WeakLabeller(engine)
 
     def __call__(self, sessions: Sequence[Session], observations: Sequence[Observation]) -> list[Label | None]:
         pairs = zip(sessions, observations, strict=True)
-        found = self._promises([(session.question, seen, [self._grammar]) for session, seen in pairs])
-        return [labels[0] if labels else None for labels in found]
+        labelled = self._labeller([(session.question, seen, [self._grammar]) for session, seen in pairs])
+        return [labels[0] if labels else None for labels in labelled]
 
 
 LABELLERS: Mapping[str, Callable[[Engine, Reader, Grammar, Settings], Labeller]] = {
-    "promise": lambda engine, reader, grammar, settings: ByPromise(engine, grammar),
-    "rocchio": lambda engine, reader, grammar, settings: ByRocchio(
+    "promise": lambda engine, reader, grammar, settings: WeakLabels(engine, grammar),
+    "rocchio": lambda engine, reader, grammar, settings: RocchioLabels(
         engine, reader, grammar, RocchioConfig(settings=settings, read_budget=200)
     ),
 }

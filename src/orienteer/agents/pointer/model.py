@@ -1,4 +1,4 @@
-"""The network that training shapes: one BERT encoder, and a head that scores terms (needs torch)."""
+"""The pointer's network and its losses: a BERT encoder, and a head that scores terms (needs torch)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+from torch.nn.functional import smooth_l1_loss
 from transformers import BertConfig, BertModel
 
-from orienteer.agents.action_space import OPERATORS, SLOTS
-from orienteer.agents.pointer.decoding import Decoding
-from orienteer.agents.pointer.examples import Example
-from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
+from orienteer.agents.action_space import OPERATORS, SLOTS, Decoding, grammar_bits, grammar_slots
+from orienteer.agents.encoding import KINDS, SOURCES, STATE_FEATURES, TERM_FEATURES, mark_ids
+from orienteer.agents.lookahead.value_model import PREFIX
+from orienteer.agents.pointer.dataset import Example, Target
 from orienteer.agents.pointer.model_files import Layout, PointerFiles, load_folder, save_folder
-from orienteer.agents.pointer.rendering import KINDS, SOURCES, mark_ids
 from orienteer.errors import ModelCorruptError, TrainingError
 from orienteer.models.model_folder import CONFIG, dequantise
 from orienteer.reader.model import ReaderModel, load_tokenizer
@@ -35,8 +35,8 @@ class Batch(NamedTuple):
     groups: Tensor  # int64 [N]: term · sources + source, of each occurring piece
     pieces: Tensor  # int64 [N]: row · L + place
     row_of: Tensor  # int64 [T]: the row of each term
-    of_terms: Tensor  # [T, features]
-    of_moment: Tensor  # [B, features]
+    term_features: Tensor  # [T, features]
+    state_features: Tensor  # [B, features]
 
 
 class PointerModel(nn.Module):
@@ -56,10 +56,10 @@ class PointerModel(nn.Module):
         number[list(marks)] = torch.arange(len(marks))
         self.register_buffer("mark_of", number, persistent=False)
         self.term = nn.Linear(len(SOURCES) * width + len(TERM_FEATURES), hidden)
-        self.moment = nn.Linear(width + len(MOMENT_FEATURES), hidden)
+        self.moment = nn.Linear(width + len(STATE_FEATURES), hidden)
         self.mix = nn.Linear(hidden, hidden)
         self.slots = nn.Linear(hidden, len(SLOTS))
-        self.whole = nn.Linear(width + len(MOMENT_FEATURES) + len(OPERATORS) + hidden, hidden)
+        self.whole = nn.Linear(width + len(STATE_FEATURES) + len(OPERATORS) + hidden, hidden)
         self.outcome = nn.Linear(hidden, 2)
 
     def encode(self, ids: Tensor, types: Tensor, mask: Tensor) -> Tensor:
@@ -73,21 +73,21 @@ class PointerModel(nn.Module):
         return states
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """slots [T, slots], hidden [T, hidden], around [B, width + features]."""
+        """slots [T, slots], hidden [T, hidden], context [B, width + features]."""
         states = self.encode(batch.ids, batch.types, batch.mask)
-        size, width = len(batch.of_terms) * len(SOURCES), states.shape[-1]
+        size, width = len(batch.term_features) * len(SOURCES), states.shape[-1]
         pooled = states.new_zeros(size, width).index_add(0, batch.groups, states.flatten(0, 1)[batch.pieces])
         counts = states.new_zeros(size).index_add(0, batch.groups, states.new_ones(len(batch.groups)))
-        pooled = (pooled / counts.clamp(min=1).unsqueeze(-1)).view(len(batch.of_terms), -1)
-        around = torch.cat([states[:, 0], batch.of_moment], 1)
-        hidden = torch.relu(self.term(torch.cat([pooled, batch.of_terms], 1)) + self.moment(around)[batch.row_of])
+        pooled = (pooled / counts.clamp(min=1).unsqueeze(-1)).view(len(batch.term_features), -1)
+        context = torch.cat([states[:, 0], batch.state_features], 1)
+        hidden = torch.relu(self.term(torch.cat([pooled, batch.term_features], 1)) + self.moment(context)[batch.row_of])
         hidden = torch.relu(self.mix(hidden))
-        return self.slots(hidden), hidden, around
+        return self.slots(hidden), hidden, context
 
-    def outcomes(self, around: Tensor, grammar: Tensor, hidden: Tensor) -> Tensor:
+    def outcomes(self, context: Tensor, grammar: Tensor, hidden: Tensor) -> Tensor:
         """Stop and gain of one row [2], under a grammar; hidden: [terms, hidden] of its terms."""
         best = hidden.max(0).values if len(hidden) else hidden.new_zeros(hidden.shape[1])
-        result: Tensor = self.outcome(torch.relu(self.whole(torch.cat([around, grammar, best]))))
+        result: Tensor = self.outcome(torch.relu(self.whole(torch.cat([context, grammar, best]))))
         return result
 
     def keep_layers(self, layers: Sequence[int]) -> None:
@@ -134,7 +134,7 @@ class PointerModel(nn.Module):
         model = cls(encoder, marks, len(tensors["mix.bias"]))
         try:
             table = tensors["encoder.embeddings.word_embeddings.weight"]
-            own = {name: value for name, value in tensors.items() if not name.startswith("weigher.")}
+            own = {name: value for name, value in tensors.items() if not name.startswith(PREFIX)}
             state = {name: torch.from_numpy(value.copy()) for name, value in own.items()}
             model.load_state_dict({**state, "marks": torch.from_numpy(table[marks].copy())})
         except (RuntimeError, KeyError) as error:
@@ -156,14 +156,14 @@ def batch_of(examples: Sequence[Example]) -> Batch:
         found = example.occurrences.astype(np.int64)
         groups.append((found[:, 0] + first) * len(SOURCES) + found[:, 1])
         pieces.append(found[:, 2] + row * size)
-        rows.append(np.full(len(example.of_terms), row))
-        first += len(example.of_terms)
+        rows.append(np.full(len(example.term_features), row))
+        first += len(example.term_features)
     return Batch(
         ids, types, mask,
         torch.from_numpy(np.concatenate(groups)), torch.from_numpy(np.concatenate(pieces)),
         torch.from_numpy(np.concatenate(rows)),
-        torch.from_numpy(np.concatenate([e.of_terms for e in examples]).astype(np.float32)),
-        torch.from_numpy(np.stack([e.of_moment for e in examples])),
+        torch.from_numpy(np.concatenate([e.term_features for e in examples]).astype(np.float32)),
+        torch.from_numpy(np.stack([e.state_features for e in examples])),
     )  # fmt: skip
 
 
@@ -182,3 +182,41 @@ def is_pointer(folder: Path) -> bool:
         return "pointer" in json.loads((folder / CONFIG).read_text())
     except (OSError, ValueError, TypeError):
         return False
+
+
+def soft_target(target: Target, temperature: float) -> Tensor:
+    """softmax(gain / temperature) over the improving refinements."""
+    return torch.softmax(torch.from_numpy(target.gains) / temperature, 0)
+
+
+def losses(model: PointerModel, part: Sequence[Example], temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums over the examples: cross-entropy with soft targets, error of the gain, share of the best gain.
+
+    An example with labels of several grammars counts once: their mean. The share is the gain of the refinement that
+    the model would take, 0 where Rocchio did not record it as improving, divided by the best gain there is.
+    """
+    slots, hidden, context = model(batch_of(part))
+    policy, value, share = slots.sum() * 0.0, slots.sum() * 0.0, 0.0
+    first = 0
+    for row, example in enumerate(part):
+        last = first + len(example.term_features)
+        logits, of_terms = slots[first:last].reshape(-1), hidden[first:last]
+        open_slots = torch.from_numpy(example.open_slots)
+        refining = max(1, sum(len(target.actions) > 0 for target in example.targets))
+        for target in example.targets:
+            stop, gain = model.outcomes(context[row], torch.from_numpy(grammar_bits(target.grammar)), of_terms)
+            legal = (open_slots & torch.from_numpy(grammar_slots(target.grammar))).reshape(-1)
+            logs = torch.log_softmax(torch.cat([logits.masked_fill(~legal, -torch.inf), stop[None]]), 0)
+            if len(target.actions):
+                actions = torch.from_numpy(target.actions).long()
+                loss = -(soft_target(target, temperature) * logs[actions]).sum()
+                chosen = int(logs[:-1].argmax())
+                reached = target.gains[target.actions == chosen]
+                best = float(target.gains.max())
+                share += float(reached[0]) / best / refining if len(reached) else 0.0
+            else:
+                loss, best = -logs[-1], 0.0
+            policy = policy + loss / len(example.targets)
+            value = value + smooth_l1_loss(gain, gain.new_tensor(best), beta=0.1) / len(example.targets)
+        first = last
+    return policy, value, torch.tensor(share)

@@ -1,4 +1,4 @@
-"""A pointer's folder: a model's folder whose entry "pointer" says how observations are rendered and how to decode."""
+"""A pointer's folder: a model folder whose entry "pointer" says how observations are encoded and how to decode."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from orienteer.agents.action_space import Decoding
+from orienteer.agents.encoding import MAX_PIECES, STATE_FEATURES, TERM_FEATURES, check_features
 from orienteer.agents.lookahead.passage_features import FEATURES
-from orienteer.agents.pointer.decoding import Decoding
-from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
-from orienteer.agents.pointer.rendering import MAX_PIECES
-from orienteer.errors import ModelCorruptError
 from orienteer.models.model_folder import Tensors, corrupt, read_folder, write_folder
 from orienteer.query import GRAMMARS
 
 SHIPPED = Path(__file__).parent / "weights"
+# The keys of `Layout` in config.json are those of the first version.
+_STORED = {"state_features": "moment_features", "passage_features": "sight_features"}
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the weights were trained to see: a model of another layout would read noise.
+    """The input that the weights were trained with; a model of another layout would read noise.
 
     snippet   words of a passage that an observation shows
     grammar   that of the bare name `pointer`
@@ -32,8 +32,18 @@ class Layout:
     snippet: int = 30
     grammar: str = "G4"
     term_features: tuple[str, ...] = TERM_FEATURES
-    moment_features: tuple[str, ...] = MOMENT_FEATURES
-    sight_features: tuple[str, ...] = FEATURES
+    state_features: tuple[str, ...] = STATE_FEATURES
+    passage_features: tuple[str, ...] = FEATURES
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a folder stores it."""
+        return {_STORED.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Layout:
+        names = {stored: name for name, stored in _STORED.items()}
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}
+        return cls(**{names.get(key, key): value for key, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +63,12 @@ def load_folder(folder: Path) -> PointerFiles:
     """The files of a pointer's folder, checked against their checksums."""
     found = read_folder(folder, ("pointer",))
     try:
-        layout, decoding = _layout(folder, found.told["layout"]), Decoding(**found.told["decoding"])
-    except (ValueError, KeyError, TypeError) as error:
+        layout, decoding = Layout.from_dict(found.told["layout"]), Decoding.from_dict(found.told["decoding"])
+        features = layout.term_features, layout.state_features, layout.passage_features
+        check_features(folder, features, (TERM_FEATURES, STATE_FEATURES, FEATURES))
+        if layout.grammar not in GRAMMARS:
+            raise ValueError(f"a grammar {layout.grammar!r}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise corrupt(folder, "pointer", f"{type(error).__name__}: {error}") from None
     notes = {key: value for key, value in found.told.items() if key not in ("layout", "decoding", "sha256")}
     return PointerFiles(found.config, found.tensors, found.tokenizer, layout, decoding, found.fingerprint, notes)
@@ -70,24 +84,5 @@ def save_folder(
     **notes: Any,
 ) -> None:
     """Writes a pointer's folder; `notes` go into its entry."""
-    told = {**notes, "layout": asdict(layout), "decoding": asdict(decoding)}
-    write_folder(folder, "pointer", config, told, tensors, tokenizer)
-
-
-def _layout(folder: Path, row: Mapping[str, Any]) -> Layout:
-    lists = {name: tuple(row[name]) for name in row if name.endswith("_features")}
-    layout = Layout(**{**row, **lists})
-    check_features(folder, layout.term_features, layout.moment_features, layout.sight_features)
-    if layout.grammar not in GRAMMARS:
-        raise ValueError(f"a grammar {layout.grammar!r}")
-    return layout
-
-
-def check_features(
-    folder: Path, of_terms: tuple[str, ...], of_moment: tuple[str, ...], of_sight: tuple[str, ...] = FEATURES
-) -> None:
-    if (of_terms, of_moment, of_sight) != (TERM_FEATURES, MOMENT_FEATURES, FEATURES):
-        raise ModelCorruptError(
-            f"{folder}: trained with other features than this program computes; train it again, or use the version "
-            "of Orienteer that wrote it"
-        )
+    entry = {**notes, "layout": layout.as_dict(), "decoding": decoding.as_dict()}
+    write_folder(folder, "pointer", config, entry, tensors, tokenizer)

@@ -19,7 +19,7 @@ def _pointer(request: AgentRequest) -> ConfiguredAgent:
     assert request.folder is not None
     files = load_folder(request.folder)
     if request.options["blind"]:
-        files = replace(files, decoding=replace(files.decoding, look=False))
+        files = replace(files, decoding=replace(files.decoding, lookahead=False))
     grammar = GRAMMARS[request.options["grammar"] or files.layout.grammar]
     settings = replace(request.settings, snippet=files.layout.snippet)
     return ConfiguredAgent(request.name, PointerAgent(files, request.engine, grammar), settings)

@@ -12,12 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from orienteer.agents.pointer.batches import batches, hold_out
+from orienteer.agents.action_space import Decoding
 from orienteer.agents.pointer.config import TrainConfig
-from orienteer.agents.pointer.decoding import Decoding
-from orienteer.agents.pointer.examples import Example
-from orienteer.agents.pointer.losses import losses
-from orienteer.agents.pointer.model import PointerModel
+from orienteer.agents.pointer.dataset import Example, batches, hold_out
+from orienteer.agents.pointer.model import PointerModel, losses
 from orienteer.agents.pointer.model_files import PointerFiles, load_folder, save_folder
 from orienteer.errors import TrainingError
 from orienteer.models.model_folder import quantise

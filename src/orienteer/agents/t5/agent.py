@@ -9,7 +9,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
-from orienteer.agents.pointer.decoding import has_room
+from orienteer.agents.action_space import can_refine
 from orienteer.agents.t5.constraints import LegalActions, action_of
 from orienteer.agents.t5.generator import Generator, Hypothesis
 from orienteer.agents.t5.model_files import SHIPPED, ModelFiles, load_folder
@@ -65,7 +65,7 @@ class T5Agent:
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[Decision]:
         """Each action with the likeliest targets and their probabilities."""
-        can_refine = [has_room(each, self._lexicon) for each in observations]
+        can_refine = [can_refine(each, self._lexicon) for each in observations]
         refinable = [each for each, can in zip(observations, can_refine, strict=True) if can]
         decisions = iter(self._unconstrained(refinable) if self.free else self._constrained(refinable))
         return [next(decisions) if can else (STOP, {}) for can in can_refine]

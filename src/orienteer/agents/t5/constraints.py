@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.action_space import SLOTS, grammar_slots, open_slots, usable
+from orienteer.agents.action_space import SLOTS, grammar_slots, open_slots, usable_terms
 from orienteer.agents.t5.model_files import Codec
 from orienteer.agents.t5.rendering import STOP_SENTENCE, frame
 from orienteer.query import Grammar, Refinement
@@ -106,7 +106,7 @@ class LegalActions:
         A term too long to be written is left out. Of terms with the same tokens, such as `cafe` and `café` in BERT's
         vocabulary, the first is meant.
         """
-        terms = usable(observation, self._lexicon)
+        terms = usable_terms(observation, self._lexicon)
         slots = open_slots(terms) & self._grammar_slots
         trie = Trie()
         for term, is_open in zip(terms, slots.tolist(), strict=True):

@@ -21,9 +21,8 @@ from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orienteer.agents.pointer import imitation_targets as labels
-from orienteer.agents.pointer.data import World
-from orienteer.agents.pointer.imitation_targets import Label, Moment
+from orienteer.agents import imitation as labels
+from orienteer.agents.imitation import BackendLoader, Label, LabelledState
 from orienteer.agents.t5.model_files import Codec
 from orienteer.agents.t5.rendering import (
     STOP_SENTENCE,
@@ -46,7 +45,7 @@ MAX_TARGETS = 8  # improving refinements kept of a state under a grammar
 _VERSION = 1  # of the rows
 _HELD_OUT = 50  # one question of so many
 
-Show = Callable[[str, int], None]  # of a file, how many batches of `labels.TOGETHER` sessions are rendered
+Show = Callable[[str, int], None]  # of a file, how many batches of `labels.SESSIONS_PER_BATCH` sessions are rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def agent_examples(
     questions: Callable[[], Sequence[Question]],
     grammars: Sequence[Grammar],
     layout: TextLayout,
-    world: World,
+    world: BackendLoader,
     stop_rate: float,
     show: Show = lambda file, batches: None,
 ) -> list[TextExample]:
@@ -96,7 +95,7 @@ def agent_examples(
     `stop_rate` is the share of epochs that draw an example whose target is Stop.
     """
 
-    def rows(states: Iterable[Moment], questions: object) -> Iterator[Row]:
+    def rows(states: Iterable[LabelledState], questions: object) -> Iterator[Row]:
         return (agent_row(state, layout) for state in states)
 
     def examples(row: Row) -> Iterator[TextExample]:
@@ -106,7 +105,7 @@ def agent_examples(
     return _gather(folder, files, key, questions, None, layout.snippet, world, rows, examples, show)
 
 
-def agent_row(state: Moment, layout: TextLayout) -> dict[str, Any]:
+def agent_row(state: LabelledState, layout: TextLayout) -> dict[str, Any]:
     return {
         "question": example_cache.digest_of(state.question_id),
         "state": render_state(state.observation, layout),
@@ -135,7 +134,7 @@ def answerer_examples(
     questions: Callable[[], Sequence[Question]],
     grammar: Grammar,
     layout: TextLayout,
-    world: World,
+    world: BackendLoader,
     earlier_rate: float,
     show: Show = lambda file, batches: None,
 ) -> list[TextExample]:
@@ -145,7 +144,7 @@ def answerer_examples(
     alone; those before them look more like what other agents find.
     """
 
-    def rows(states: Iterable[Moment], questions: Any) -> Iterator[Row]:
+    def rows(states: Iterable[LabelledState], questions: Any) -> Iterator[Row]:
         made = (answerer_row(state, questions[state.question_id], layout) for state in states)
         return (row for row in made if row["answers"])
 
@@ -156,7 +155,7 @@ def answerer_examples(
     return _gather(folder, files, key, questions, grammar, layout.snippet, world, rows, examples, show)
 
 
-def answerer_row(state: Moment, question: Question, layout: TextLayout) -> dict[str, Any]:
+def answerer_row(state: LabelledState, question: Question, layout: TextLayout) -> dict[str, Any]:
     passages = state.observation.passages
     return {
         "question": example_cache.digest_of(state.question_id),
@@ -174,7 +173,8 @@ def answerer_example(row: Row, earlier_rate: float) -> TextExample:
 
 def _gather(
     folder: Path, files: Sequence[Path], key: tuple[object, ...], questions: Callable[[], Sequence[Question]],
-    grammar: Grammar | None, snippet: int, world: World, rows: Callable[[Iterable[Moment], Any], Iterator[Row]],
+    grammar: Grammar | None, snippet: int, world: BackendLoader,
+    rows: Callable[[Iterable[LabelledState], Any], Iterator[Row]],
     examples: Callable[[Row], Iterator[TextExample]], show: Show,
 ) -> list[TextExample]:  # fmt: skip
     """Renders the sessions of each file that has no finished cache, all of them or those of one grammar."""
@@ -186,8 +186,8 @@ def _gather(
         def batches(done: int, file: Path = file) -> Iterator[Iterator[Row]]:
             header, sessions = read_sessions(file)
             chosen = (session for session in sessions if grammar is None or session.variant.grammar == grammar)
-            rest = islice(chosen, done * labels.TOGETHER, None)
-            for states in labels.moments(header, rest, by_id(), *open_world(), snippet=snippet):
+            rest = islice(chosen, done * labels.SESSIONS_PER_BATCH, None)
+            for states in labels.labelled_states(header, rest, by_id(), *open_world(), snippet=snippet):
                 yield rows(states, by_id())
 
         example_cache.build(target, batches, partial(show, file.name))

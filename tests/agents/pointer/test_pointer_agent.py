@@ -1,4 +1,4 @@
-"""The pointer at work: always legal, the same in any company, honest about damaged folders."""
+"""The pointer as an agent: always legal, the same in any batch, honest about damaged folders."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lexical_reader import LexicalReader
 from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS
-from tiny_pointer import observations, save_pointer, weigher_tensors
+from tiny_pointer import observations, save_pointer, value_model_tensors
 
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
-from orienteer.agents.action_space import SLOTS
-from orienteer.agents.pointer.agent import PointerAgent, _after_a_look
-from orienteer.agents.pointer.decoding import Choices, Decoding, choices
-from orienteer.agents.pointer.head import Scores, pool
+from orienteer.agents.action_space import SLOTS, Decoding, RankedActions, rank_actions
+from orienteer.agents.encoding import pool
+from orienteer.agents.pointer.agent import PointerAgent, act_on_values
 from orienteer.agents.pointer.model_files import Layout, load_folder
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
@@ -40,7 +39,7 @@ def by_grammar(pointer_folder: Path) -> dict[str, PointerAgent]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(seen=observations(WORLD), name=st.sampled_from(list(GRAMMARS)))
-def test_no_moment_of_any_grammar_makes_an_illegal_refinement(by_grammar, seen, name: str) -> None:
+def test_no_state_of_any_grammar_makes_an_illegal_refinement(by_grammar, seen, name: str) -> None:
     agent = by_grammar[name]
     [(action, notes)] = agent.act_with_explanations([seen])
     if isinstance(action, Stop):
@@ -75,7 +74,7 @@ def test_a_pointer_is_made_by_its_name(embedded: EmbeddedEngine, pointer_folder:
     assert entry.settings.steps == 7
     blind = make_agent(f"pointer-blind={pointer_folder}", embedded).agent
     assert isinstance(blind, PointerAgent)
-    assert (blind.grammar.name, blind.decoding.look) == ("G4", False)
+    assert (blind.grammar.name, blind.decoding.lookahead) == ("G4", False)
 
 
 def test_a_missing_checkpoint_says_how_to_make_one(embedded: EmbeddedEngine, tmp_path: Path) -> None:
@@ -97,16 +96,16 @@ def test_an_agent_that_may_stop_does_so_once_it_is_likely_enough(embedded: Embed
     assert stops == [True, False]
 
 
-def test_an_agent_that_looks_keeps_the_contract(engine: Engine, tmp_path: Path) -> None:
-    folder = save_pointer(tmp_path, more=weigher_tensors())
+def test_an_agent_with_lookahead_keeps_the_contract(engine: Engine, tmp_path: Path) -> None:
+    folder = save_pointer(tmp_path, more=value_model_tensors())
     agent = PointerAgent.from_pretrained(folder, engine, threads=1)
-    assert agent.looks
+    assert agent.has_value_model
     check_agent(agent, Environment(engine, LexicalReader(), Settings(steps=5)), QUESTIONS)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sessions_with_a_look_take_no_illegal_step(seed: int, embedded: EmbeddedEngine, tmp_path: Path) -> None:
-    agent = PointerAgent.from_pretrained(save_pointer(tmp_path, more=weigher_tensors(seed)), embedded, threads=1)
+def test_sessions_with_lookahead_take_no_illegal_step(seed: int, embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    agent = PointerAgent.from_pretrained(save_pointer(tmp_path, more=value_model_tensors(seed)), embedded, threads=1)
     environment = Environment(embedded, LexicalReader(), Settings(steps=12))
     for session in run_sessions(environment, agent, [*QUESTIONS, *HARD_QUESTIONS]).sessions:
         assert session.ended != "illegal", session.error
@@ -124,11 +123,11 @@ def test_pooling_takes_the_mean_of_a_terms_pieces_in_each_source() -> None:
 
 def test_the_probabilities_of_all_legal_actions_add_up_to_one(pointer: PointerAgent, embedded: EmbeddedEngine) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
-    view = pointer.view(environment.observe(environment.open(QUESTIONS[:1]))[0])
-    found = pointer.choices(view, next(pointer.scores([view])))
+    each = pointer.featurize(environment.observe(environment.open(QUESTIONS[:1]))[0])
+    found = pointer.ranked(each, next(pointer.scores([each])))
     assert np.exp(found.log_probabilities).sum() + found.stop == pytest.approx(1)
     assert (np.diff(found.log_probabilities) <= 0).all()
-    assert len(found) == view.open.sum()
+    assert len(found) == each.open_slots.sum()
 
 
 def test_the_notes_name_the_action_taken(pointer: PointerAgent, environment: Environment) -> None:
@@ -143,8 +142,8 @@ def test_int8_stays_near_float32(pointer_folder: Path, embedded: EmbeddedEngine)
     exact = PointerAgent.from_pretrained(pointer_folder, embedded, compute="float32", threads=1)
     small = PointerAgent.from_pretrained(pointer_folder, embedded, threads=1)
     assert exact.fingerprint != small.fingerprint
-    views = [exact.view(seen) for seen in environment.observe(environment.open(QUESTIONS))]
-    one, other = (np.concatenate([s.slots.ravel() for s in agent.scores(views)]) for agent in (exact, small))
+    inputs = [exact.featurize(seen) for seen in environment.observe(environment.open(QUESTIONS))]
+    one, other = (np.concatenate([s.slots.ravel() for s in agent.scores(inputs)]) for agent in (exact, small))
     assert np.corrcoef(one, other)[0, 1] > 0.95
 
 
@@ -188,15 +187,14 @@ def test_a_folder_holds_no_more_than_it_should(pointer_folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"stop": 1.5}, {"success": -1}])
+@pytest.mark.parametrize("wrong", [{"stop": 1.5}, {"success_weight": -1}])
 def test_decoding_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OrienteerError, match="expected"):
         Decoding(**wrong)  # type: ignore[arg-type]
 
 
 def test_where_there_is_no_term_stopping_is_certain() -> None:
-    scores = Scores(np.zeros((0, 15), np.float32), 0.3, 0.0)
-    found = choices(scores, np.zeros((0, 15), np.bool_), ())
+    found = rank_actions(np.zeros((0, 15), np.float32), 0.3, np.zeros((0, 15), np.bool_), ())
     assert len(found) == 0
     assert found.stop == 1.0
 
@@ -211,22 +209,24 @@ def test_a_row_alone_on_all_cores_is_scored_as_it_is_among_others(
 ) -> None:
     agent = PointerAgent.from_pretrained(pointer_folder, embedded, threads=2)
     environment = Environment(embedded, LexicalReader(), Settings())
-    views = [agent.view(seen) for seen in environment.observe(environment.open(QUESTIONS))]
-    for view, among in zip(views, agent.scores(views), strict=True):
-        [alone] = agent.scores([view], 1)
+    inputs = [agent.featurize(seen) for seen in environment.observe(environment.open(QUESTIONS))]
+    for each, among in zip(inputs, agent.scores(inputs), strict=True):
+        [alone] = agent.scores([each], 1)
         assert (alone.slots == among.slots).all()
         assert (alone.stop, alone.gain) == (among.stop, among.gain)
 
 
-def test_where_nothing_promises_a_look_goes_back_ends_or_costs_no_reading(embedded: EmbeddedEngine) -> None:
+def test_where_nothing_is_worth_reading_it_undoes_stops_or_takes_what_costs_no_reading(
+    embedded: EmbeddedEngine,
+) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     [seen] = environment.observe(environment.open(QUESTIONS[:1]))
     terms = seen.terms[:3]
-    found = Choices(terms, np.arange(3) * len(SLOTS), np.log([0.5, 0.3, 0.2]), 0.0)
+    found = RankedActions(terms, np.arange(3) * len(SLOTS), np.log([0.5, 0.3, 0.2]), 0.0)
     poor, good = np.array([-0.1, -np.inf, -0.2]), np.array([0.01, 0.02, -np.inf])
     refined = replace(seen, refinements=(found.refinement(2),))
-    assert _after_a_look(seen, found, good, 0.05) == found.refinement(1)
-    assert _after_a_look(refined, found, good, 0.05) == UNDO
-    assert _after_a_look(refined, found, good, 0.0) == found.refinement(1)
-    assert _after_a_look(seen, found, poor, 0.05) == found.refinement(1)  # it finds nothing new
-    assert _after_a_look(replace(seen, may_stop=True), found, poor, 0.05) == STOP
+    assert act_on_values(seen, found, good, 0.05) == found.refinement(1)
+    assert act_on_values(refined, found, good, 0.05) == UNDO
+    assert act_on_values(refined, found, good, 0.0) == found.refinement(1)
+    assert act_on_values(seen, found, poor, 0.05) == found.refinement(1)  # it finds nothing new
+    assert act_on_values(replace(seen, may_stop=True), found, poor, 0.05) == STOP

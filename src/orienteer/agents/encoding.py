@@ -1,4 +1,6 @@
-"""An observation as one row of wordpieces, and where in it each term stands.
+"""An observation as model input: one row of wordpieces, features of terms and of the state, and the legal slots.
+
+The row, and where in it each term stands:
 
     [CLS] question [SEP] OP term OP term … [SEP] PS title [SEP] snippet PS title [SEP] snippet … [SEP]
 
@@ -9,18 +11,23 @@ types tell question, refinements, titles, snippets and answers apart; an answer 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.agents.action_space import SLOTS, nearest_slot
+from orienteer.agents.action_space import SLOTS, nearest_slot, open_slots, usable_terms
+from orienteer.agents.passage_terms import passage_terms
+from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.reader.encoding import Marks, pieces
-from orienteer.session import Lexicon, Observation, ObservedPassage
+from orienteer.session import Lexicon, Observation, ObservedPassage, Term
+from orienteer.session.score import K
 
 MAX_PIECES = 320
 MAX_QUESTION, MAX_TITLE, MAX_TERM = 48, 16, 8
@@ -35,7 +42,28 @@ _SOURCE_OF = {QUESTION: 0, TITLE: 1, ANSWER: 2, SNIPPET: 3}
 PS_BOUNDS = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85)
 MARKS = len(SLOTS) + len(PS_BOUNDS) + 1
 
-_REMEMBERED = 1 << 14  # passages and titles come back step after step
+_CACHED_TEXTS = 1 << 14  # passages and titles recur at every step
+
+
+_IDF, _LETTERS = 12.0, 10.0  # scales that bring values to about 1
+# Rocchio's sessions are short, an agent's are not: counts are cut to what training has seen.
+_MAX_STEPS, _MAX_COUNT = 10, 5
+
+TERM_FEATURES = (
+    "idf in contents", "idf in title",
+    "in question", "in a title", "in an answer", "in a snippet",
+    "times in question", "times in titles", "times in answers", "times in snippets",
+    "passages with it", "titles with it", "best PS with it", "mean PS with it", "PS with it of all PS",
+    *(f"in passage {n + 1}" for n in range(K)),
+    *(f"in answer {n + 1}" for n in range(K)),
+    "hits with it", "hits with it in the title", "a number", "letters",
+)  # fmt: skip
+
+STATE_FEATURES = (
+    *(f"PS {n + 1}" for n in range(K)),
+    "passages", "titles", "passages with the commonest answer", "PS of all answers equal to the first",
+    "step", "steps left", "plain terms", "required", "excluded", "boosted", "without effect", "usable terms",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +97,15 @@ class Snippet:
 
 
 class Renderer:
-    """Rows from observations, with what a tokenizer and an engine's analysis gave remembered."""
+    """Rows from observations; caches what tokenizer and analysis made of each text."""
 
     def __init__(self, tokenizer: Tokenizer, lexicon: Lexicon, max_pieces: int = MAX_PIECES) -> None:
         self._tokenizer, self._lexicon, self._max = tokenizer, lexicon, max_pieces
         self._cls, self._sep = Marks.of(tokenizer)
         marks = mark_ids(tokenizer)
         self._operators, self._ps = marks[: len(SLOTS)], marks[len(SLOTS) :]
-        self.text = lru_cache(_REMEMBERED)(self._cut)
-        self.snippet = lru_cache(_REMEMBERED)(self._answered)
+        self.text = lru_cache(_CACHED_TEXTS)(self._cut)
+        self.snippet = lru_cache(_CACHED_TEXTS)(self._answered)
 
     def render(self, observation: Observation, numbers: Mapping[str, int]) -> Rendered:
         """`numbers` gives each usable term its number."""
@@ -241,3 +269,135 @@ def _nearest(text: str, part: str, middle: int) -> int | None:
         starts.append(start)
         start = text.find(part, start + 1)
     return min(starts, key=lambda s: abs(s + len(part) // 2 - middle), default=None)
+
+
+class FeatureExtractor:
+    """Features that need no encoder: rarity, counts, the PS of the passages that hold a term."""
+
+    def __init__(self, engine: Engine, lexicon: Lexicon) -> None:
+        self._lexicon, self._passage_terms = lexicon, passage_terms(engine)
+        self._title_idf: Callable[[str], float] = lru_cache(1 << 16)(lambda term: engine.idf("title", term))
+
+    def term_features(self, observation: Observation, terms: Sequence[Term]) -> NDArray[np.float32]:
+        """TERM_FEATURES of each term [terms, features]."""
+        table = np.zeros((len(terms), len(TERM_FEATURES)), np.float32)
+        if not terms:
+            return table
+        passages, hits = observation.passages[:K], observation.hits[:K]
+        numbers = {term.text: number for number, term in enumerate(terms)}
+
+        def counts(texts: Sequence[str]) -> NDArray[np.float32]:  # [texts, terms]
+            return _counts([self._lexicon.terms(text) for text in texts], numbers)
+
+        titles, answers, snippets = (
+            counts([getattr(each, part) for each in passages]) for part in ("title", "answer", "snippet")
+        )
+        held = (titles > 0) | (snippets > 0)
+        scores = np.array([each.score for each in passages], np.float32).reshape(-1, 1)
+        ps = np.where(held, scores, np.float32(0))
+        table[:, 0] = [term.idf / _IDF for term in terms]
+        table[:, 1] = [self._title_idf(term.text) / _IDF if "title" in term.sources else 0.0 for term in terms]
+        table[:, 2:6] = [[source in term.sources for source in SOURCES] for term in terms]
+        table[:, 6] = np.log1p(counts([observation.question])[0])
+        for column, occurring in zip((7, 8, 9), (titles, answers, snippets), strict=True):
+            table[:, column] = np.log1p(occurring.sum(0))
+        table[:, 10] = held.sum(0) / K
+        table[:, 11] = (titles > 0).sum(0) / K
+        table[:, 12] = ps.max(0, initial=0.0)
+        table[:, 13] = ps.sum(0) / np.maximum(1, held.sum(0))
+        table[:, 14] = ps.sum(0) / (scores.sum() or 1.0)
+        table[:, 15 : 15 + len(passages)] = held.T
+        table[:, 20 : 20 + len(passages)] = (answers > 0).T
+        table[:, 25] = (_counts([self._passage_terms.counts(hit) for hit in hits], numbers) > 0).sum(0) / K
+        table[:, 26] = (counts([hit.title for hit in hits]) > 0).sum(0) / K
+        table[:, 27] = [any(map(str.isdigit, term.text)) for term in terms]
+        table[:, 28] = [len(term.text) / _LETTERS for term in terms]
+        return table
+
+    def state_features(self, observation: Observation, terms: Sequence[Term]) -> NDArray[np.float32]:
+        """STATE_FEATURES [features]."""
+        passages = observation.passages[:K]
+        scores = [each.score for each in passages]
+        answers = [" ".join(self._lexicon.terms(each.answer)) for each in passages]
+        operators = Counter(refinement.op for refinement in observation.refinements)
+        without_effect = len(observation.used) - len(observation.refinements)
+        return np.array(
+            [
+                *scores, *[0.0] * (K - len(scores)),
+                len(passages) / K, len({each.title for each in passages}) / K,
+                max(Counter(answers).values(), default=0) / K,
+                sum(score for score, answer in zip(scores, answers, strict=True) if answer == answers[0]) / K,
+                min(observation.step, _MAX_STEPS) / _MAX_STEPS, min(observation.steps_left, _MAX_STEPS) / _MAX_STEPS,
+                *(min(operators[op], _MAX_COUNT) / _MAX_COUNT for op in ("or", "+", "-", "^")),
+                min(without_effect, _MAX_COUNT) / _MAX_COUNT, len(terms) / 100,
+            ],
+            np.float32,
+        )  # fmt: skip
+
+
+def _counts(texts: Sequence[Iterable[str]], numbers: Mapping[str, int]) -> NDArray[np.float32]:
+    """How often each numbered term occurs in each text [texts, terms]."""
+    table = np.zeros((len(texts), len(numbers)), np.float32)
+    for row, words in zip(table, texts, strict=True):
+        for word in words:
+            number = numbers.get(word)
+            if number is not None:
+                row[number] += 1
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """What a model sees of an observation."""
+
+    terms: tuple[Term, ...]  # the usable ones
+    rendered: Rendered
+    term_features: NDArray[np.float32]  # [terms, features]
+    state_features: NDArray[np.float32]  # [features]
+    open_slots: NDArray[np.bool_]  # [terms, slots]
+
+
+class Featurizer:
+    """From observations to model input; training and playing share it."""
+
+    def __init__(self, tokenizer: Tokenizer, engine: Engine, max_pieces: int) -> None:
+        self.lexicon = Lexicon(engine)
+        self._renderer = Renderer(tokenizer, self.lexicon, max_pieces)
+        self._features = FeatureExtractor(engine, self.lexicon)
+
+    def __call__(self, observation: Observation) -> ModelInput:
+        terms = tuple(usable_terms(observation, self.lexicon))
+        numbers = {term.text: number for number, term in enumerate(terms)}
+        return ModelInput(
+            terms,
+            self._renderer.render(observation, numbers),
+            self._features.term_features(observation, terms),
+            self._features.state_features(observation, terms),
+            open_slots(terms),
+        )
+
+
+def pool(states: NDArray[np.float32], occurrences: NDArray[np.int16], terms: int) -> NDArray[np.float32]:
+    """The mean state of each term's pieces in each source, side by side [terms, sources · width]; 0 where none."""
+    width = states.shape[1]
+    out = np.zeros((terms * len(SOURCES), width), np.float32)
+    if len(occurrences):
+        groups = occurrences[:, 0].astype(np.int64) * len(SOURCES) + occurrences[:, 1]
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        counts = np.diff(starts, append=len(groups))
+        sums = np.add.reduceat(states[occurrences[:, 2]], starts, axis=0)
+        out[groups[starts]] = sums / counts[:, None].astype(np.float32)
+    return out.reshape(terms, len(SOURCES) * width)
+
+
+def check_features(
+    folder: Path,
+    stored: Sequence[Sequence[str]],
+    computed: Sequence[Sequence[str]] = (TERM_FEATURES, STATE_FEATURES),
+) -> None:
+    """Refuses weights that were trained with other features than this version computes."""
+    if list(map(tuple, stored)) != list(map(tuple, computed)):
+        raise ModelCorruptError(
+            f"{folder}: trained with other features than this program computes; train it again, or use the version "
+            "of Orienteer that wrote it"
+        )

@@ -1,4 +1,4 @@
-"""A session that goes back sees what it saw, and asks the engine only for what is new."""
+"""A session that undoes a step gets the same hits again, and the engine is asked only for what is new."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from small_world import PASSAGES
 from tiny_pointer import observation
 
-from orienteer.agents.lookahead import refine_cache as recall
-from orienteer.agents.lookahead.refine_cache import Recall
+from orienteer.agents.lookahead import candidates
+from orienteer.agents.lookahead.candidates import RefineCache
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.query import G4, Query, Refinement
@@ -38,7 +38,7 @@ def engine(request: pytest.FixtureRequest, embedded: EmbeddedEngine) -> Engine:
     return embedded if request.param == "embedded" else ReferenceEngine(PASSAGES)
 
 
-def _moment(embedded: EmbeddedEngine, step: int, *refinements: Refinement, asked: str = "") -> Observation:
+def _state(embedded: EmbeddedEngine, step: int, *refinements: Refinement, asked: str = "") -> Observation:
     return replace(observation(embedded, asked or PASSAGES[0].title, []), refinements=refinements, step=step)
 
 
@@ -46,14 +46,14 @@ def _plain(lists: Sequence[Sequence[Hit]]) -> list[list[Hit]]:
     return [list(hits) for hits in lists]
 
 
-def test_a_way_there_and_back_is_as_the_engine_tells_it(engine: Engine, embedded: EmbeddedEngine) -> None:
+def test_results_on_the_way_there_and_back_are_the_engines(engine: Engine, embedded: EmbeddedEngine) -> None:
     counting = Counting(engine)
-    look = Recall(counting)
+    refine = RefineCache(counting)
     way = [((), SOME), ((STEP,), SOME), ((), MORE), ((), SOME[::-1]), ((STEP,), MORE)]
     for step, (query, refinements) in enumerate(way):
-        seen = _moment(embedded, step, *query)
+        seen = _state(embedded, step, *query)
         expected = engine.refine(Query(seen.question, query), refinements, 5)
-        assert _plain(look(seen, refinements)) == _plain(expected)
+        assert _plain(refine(seen, refinements)) == _plain(expected)
     unknown = [each for each in MORE if each not in SOME]
     # The way does not go through its second query any more once it has gone back, so that one is asked for anew.
     assert counting.asked == [SOME, SOME, unknown, MORE]
@@ -61,18 +61,18 @@ def test_a_way_there_and_back_is_as_the_engine_tells_it(engine: Engine, embedded
 
 def test_a_session_begins_anew(embedded: EmbeddedEngine) -> None:
     counting = Counting(embedded)
-    look = Recall(counting)
+    refine = RefineCache(counting)
     for step in (0, 1, 0):
-        look(_moment(embedded, step), SOME)
+        refine(_state(embedded, step), SOME)
     assert counting.asked == [SOME, SOME]
 
 
 def test_the_oldest_question_is_forgotten(embedded: EmbeddedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "_QUESTIONS", 2)
+    monkeypatch.setattr(candidates, "_CACHED_QUESTIONS", 2)
     counting = Counting(embedded)
-    look = Recall(counting)
+    refine = RefineCache(counting)
     titles = [passage.title for passage in PASSAGES if passage.title]
     first, second, third = list(dict.fromkeys(titles))[:3]
     for asked in (first, second, first, third, first, second):
-        look(_moment(embedded, 1, asked=asked), SOME)
+        refine(_state(embedded, 1, asked=asked), SOME)
     assert len(counting.asked) == 4  # the second is the one that had not been seen for longest

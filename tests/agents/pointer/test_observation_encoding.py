@@ -1,4 +1,4 @@
-"""How an observation becomes a row of wordpieces."""
+"""How an observation becomes model input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from tiny import tiny_tokenizer
 from tiny_pointer import observation, observations, pointer_tokenizer
 
 from orienteer.agents.action_space import SLOTS, grammar_slots, open_slots, slot_of
-from orienteer.agents.pointer.features import MOMENT_FEATURES, TERM_FEATURES
-from orienteer.agents.pointer.featurize import Viewer
-from orienteer.agents.pointer.rendering import (
+from orienteer.agents.encoding import (
     ANSWER,
     KINDS,
     MAX_PIECES,
@@ -21,7 +19,10 @@ from orienteer.agents.pointer.rendering import (
     REFINEMENT,
     SNIPPET,
     SOURCES,
+    STATE_FEATURES,
+    TERM_FEATURES,
     TITLE,
+    Featurizer,
     Renderer,
     fair_shares,
     places,
@@ -33,7 +34,7 @@ from orienteer.session import Lexicon, ObservedPassage, Term
 
 ENGINE = ReferenceEngine(PASSAGES)
 TOKENIZER = pointer_tokenizer()
-VIEWER = Viewer(TOKENIZER, ENGINE, MAX_PIECES)
+FEATURIZE = Featurizer(TOKENIZER, ENGINE, MAX_PIECES)
 PASSAGE = ObservedPassage(
     "ardle-1", "Ardle Light", "Its keeper Maren Holt lit the first lamp in 1871", "Maren Holt", 0.9
 )
@@ -46,7 +47,7 @@ def spelled(ids: list[int]) -> str:
 
 
 def test_a_row_tells_question_refinements_titles_snippets_and_answers_apart() -> None:
-    rendered = VIEWER(observation(ENGINE, "who lit the lamp", [PASSAGE])).rendered
+    rendered = FEATURIZE(observation(ENGINE, "who lit the lamp", [PASSAGE])).rendered
     ids, types = rendered.ids.tolist(), rendered.types
     by_kind = {kind: spelled([id for id, t in zip(ids, types, strict=True) if t == kind]) for kind in range(KINDS)}
     assert by_kind[QUESTION] == "[CLS] who lit the lamp [SEP]"
@@ -60,17 +61,17 @@ def test_refinements_stand_in_order_each_behind_the_token_of_its_operator_and_fi
     seen = observation(ENGINE, "who lit the lamp", [PASSAGE])
     made = (Refinement("+", "title", "reef"), Refinement("^", "contents", "storm", 4.0))
     seen = type(seen)(**{**{name: getattr(seen, name) for name in seen.__slots__}, "refinements": made})
-    ids = VIEWER(seen).rendered.ids.tolist()
+    ids = FEATURIZE(seen).rendered.ids.tolist()
     first, second = (f"[unused{slot_of(refinement)}]" for refinement in made)
     assert f"{first} reef {second} storm" in spelled(ids)
 
 
 def test_every_piece_noted_for_a_term_is_a_piece_of_that_term() -> None:
-    view = VIEWER(observation(ENGINE, "who lit the first lamp", [PASSAGE]))
+    inputs = FEATURIZE(observation(ENGINE, "who lit the first lamp", [PASSAGE]))
     found: dict[tuple[str, str], list[int]] = {}
-    for number, source, place in view.rendered.occurrences.tolist():
-        key = view.terms[number].text, SOURCES[source]
-        found.setdefault(key, []).append(int(view.rendered.ids[place]))
+    for number, source, place in inputs.rendered.occurrences.tolist():
+        key = inputs.terms[number].text, SOURCES[source]
+        found.setdefault(key, []).append(int(inputs.rendered.ids[place]))
     assert {key: spelled(ids) for key, ids in found.items()} == {
         ("who", "question"): "who", ("lit", "question"): "lit", ("lit", "snippet"): "lit",
         ("first", "question"): "first", ("first", "snippet"): "first", ("lamp", "question"): "lamp",
@@ -83,18 +84,18 @@ def test_every_piece_noted_for_a_term_is_a_piece_of_that_term() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(observations(ENGINE))
 def test_any_observation_makes_a_row_that_fits(seen) -> None:
-    view = VIEWER(seen)
-    rendered = view.rendered
+    inputs = FEATURIZE(seen)
+    rendered = inputs.rendered
     assert len(rendered.ids) == len(rendered.types) <= MAX_PIECES
-    assert view.of_terms.shape == (len(view.terms), len(TERM_FEATURES))
-    assert view.of_moment.shape == (len(MOMENT_FEATURES),)
-    assert np.isfinite(view.of_terms).all()
-    assert np.isfinite(view.of_moment).all()
+    assert inputs.term_features.shape == (len(inputs.terms), len(TERM_FEATURES))
+    assert inputs.state_features.shape == (len(STATE_FEATURES),)
+    assert np.isfinite(inputs.term_features).all()
+    assert np.isfinite(inputs.state_features).all()
     if len(rendered.occurrences):
-        assert rendered.occurrences[:, 0].max() < len(view.terms)
+        assert rendered.occurrences[:, 0].max() < len(inputs.terms)
         assert rendered.occurrences[:, 2].max() < len(rendered.ids)
         assert (np.diff(rendered.occurrences[:, 0] * 4 + rendered.occurrences[:, 1]) >= 0).all()
-    assert not {term.text for term in view.terms} & seen.used
+    assert not {term.text for term in inputs.terms} & seen.used
 
 
 @given(st.lists(st.integers(0, 80), max_size=6), st.integers(-5, 300))
@@ -110,7 +111,7 @@ def test_shares_fill_the_room_and_cut_only_the_longest(sizes: list[int], room: i
 
 def test_an_answer_that_does_not_stand_in_its_snippet_comes_before_it() -> None:
     passage = ObservedPassage("x", "", "the lamp in the tower", "Oskar Lind", 0.5)
-    rendered = VIEWER(observation(ENGINE, "who", [passage])).rendered
+    rendered = FEATURIZE(observation(ENGINE, "who", [passage])).rendered
     answer = [int(id) for id, kind in zip(rendered.ids, rendered.types, strict=True) if kind == ANSWER]
     assert spelled(answer) == "oskar lind"
 
@@ -118,7 +119,7 @@ def test_an_answer_that_does_not_stand_in_its_snippet_comes_before_it() -> None:
 def test_a_snippet_too_long_for_the_room_keeps_its_answer() -> None:
     text = " ".join(["the"] * 70 + ["Maren", "Holt"] + ["the"] * 70)
     crowd = [ObservedPassage(str(n), "Ardle Light", text, "Maren Holt", 0.5) for n in range(5)]
-    rendered = VIEWER(observation(ENGINE, "who lit the lamp", crowd)).rendered
+    rendered = FEATURIZE(observation(ENGINE, "who lit the lamp", crowd)).rendered
     assert len(rendered.ids) <= MAX_PIECES
     assert (rendered.types == ANSWER).sum() == 10
 

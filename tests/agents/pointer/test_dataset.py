@@ -1,4 +1,4 @@
-"""From Rocchio's sessions to examples in files."""
+"""From Rocchio's sessions to examples in dataset."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pytest
 from lexical_reader import LexicalReader
 from small_world import QUESTIONS
 from tiny_pointer import pointer_tokenizer
-from toy import toy_moments, toy_questions
+from toy import toy_questions, toy_states
 
 from orienteer.agents.action_space import SLOTS, grammar_slots
-from orienteer.agents.pointer import examples as files
-from orienteer.agents.pointer.data import gather
-from orienteer.agents.pointer.examples import Example, encode
-from orienteer.agents.pointer.featurize import Viewer
-from orienteer.agents.pointer.imitation_targets import Label, Moment, by_id, grammars_of, label, moments
+from orienteer.agents.encoding import Featurizer
+from orienteer.agents.imitation import Label, LabelledState, by_id, grammars_of, label, labelled_states
+from orienteer.agents.pointer import dataset
+from orienteer.agents.pointer.dataset import Example, encode, gather
 from orienteer.agents.pointer.model_files import Layout
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.engine.protocol import fingerprint_of
@@ -33,13 +32,13 @@ PLUS, OR = Refinement("+", "contents", "reef"), Refinement("or", "contents", "st
 
 
 @pytest.fixture(scope="module")
-def viewer(embedded: EmbeddedEngine) -> Viewer:
-    return Viewer(pointer_tokenizer(), embedded, 320)
+def featurizer(embedded: EmbeddedEngine) -> Featurizer:
+    return Featurizer(pointer_tokenizer(), embedded, 320)
 
 
 @pytest.fixture(scope="module")
-def toys(embedded: EmbeddedEngine) -> list[Moment]:
-    return toy_moments(Environment(embedded, LexicalReader(), Settings(steps=6)), 20)
+def toys(embedded: EmbeddedEngine) -> list[LabelledState]:
+    return toy_states(Environment(embedded, LexicalReader(), Settings(steps=6)), 20)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def same(one: Example, other: Example) -> bool:
         if field.name == "targets":
             if [t.grammar for t in mine] != [t.grammar for t in theirs]:
                 return False
-            pairs = [(a.places, b.places) for a, b in zip(mine, theirs, strict=True)]
+            pairs = [(a.actions, b.actions) for a, b in zip(mine, theirs, strict=True)]
             pairs += [(a.gains, b.gains) for a, b in zip(mine, theirs, strict=True)]
         else:
             pairs = [(np.asarray(mine), np.asarray(theirs))]
@@ -66,19 +65,23 @@ def same(one: Example, other: Example) -> bool:
     return True
 
 
-def test_examples_come_back_from_their_files_as_they_were(viewer: Viewer, toys: list[Moment], tmp_path: Path) -> None:
+def test_examples_come_back_from_their_files_as_they_were(
+    featurizer: Featurizer, toys: list[LabelledState], tmp_path: Path
+) -> None:
     parts = [toys[:7], [], toys[7:]]
-    files.build(tmp_path, lambda done: parts[done:], lambda: viewer)
-    expected = [example for moment in toys if (example := encode(moment, viewer)) is not None]
-    found = list(files.read(tmp_path))
+    dataset.build(tmp_path, lambda done: parts[done:], lambda: featurizer)
+    expected = [example for state in toys if (example := encode(state, featurizer)) is not None]
+    found = list(dataset.read(tmp_path))
     assert len(found) == len(expected) > 20
     assert all(same(one, other) for one, other in zip(found, expected, strict=True))
 
 
-def test_a_killed_build_goes_on_after_its_last_whole_file(viewer: Viewer, toys: list[Moment], tmp_path: Path) -> None:
+def test_a_killed_build_goes_on_after_its_last_whole_file(
+    featurizer: Featurizer, toys: list[LabelledState], tmp_path: Path
+) -> None:
     parts, began = [toys[:5], toys[5:10], toys[10:]], []
 
-    def batches(done: int) -> Iterator[list[Moment]]:
+    def batches(done: int) -> Iterator[list[LabelledState]]:
         began.append(done)
         for number in range(done, 3):
             if len(began) == 1 and number == 2:
@@ -86,25 +89,27 @@ def test_a_killed_build_goes_on_after_its_last_whole_file(viewer: Viewer, toys: 
             yield parts[number]
 
     with pytest.raises(KeyboardInterrupt):
-        files.build(tmp_path, batches, lambda: viewer)
+        dataset.build(tmp_path, batches, lambda: featurizer)
     with pytest.raises(TrainingError, match="no finished examples"):
-        list(files.read(tmp_path))
-    files.build(tmp_path, batches, lambda: viewer)
+        list(dataset.read(tmp_path))
+    dataset.build(tmp_path, batches, lambda: featurizer)
     assert began == [0, 2]
-    assert len(list(files.read(tmp_path))) == sum(encode(m, viewer) is not None for m in toys)
+    assert len(list(dataset.read(tmp_path))) == sum(encode(each, featurizer) is not None for each in toys)
 
-    def never(done: int) -> Iterator[list[Moment]]:
+    def never(done: int) -> Iterator[list[LabelledState]]:
         raise AssertionError("a full folder is not built again")
 
-    files.build(tmp_path, never, lambda: viewer)
+    dataset.build(tmp_path, never, lambda: featurizer)
 
 
-def test_a_damaged_file_of_examples_is_one_clear_error(viewer: Viewer, toys: list[Moment], tmp_path: Path) -> None:
-    files.build(tmp_path, lambda done: [toys], lambda: viewer)
+def test_a_damaged_file_of_examples_is_one_clear_error(
+    featurizer: Featurizer, toys: list[LabelledState], tmp_path: Path
+) -> None:
+    dataset.build(tmp_path, lambda done: [toys], lambda: featurizer)
     part = tmp_path / "00000.safetensors"
     part.write_bytes(part.read_bytes()[:100])
     with pytest.raises(TrainingError, match="to encode them again"):
-        list(files.read(tmp_path))
+        list(dataset.read(tmp_path))
 
 
 def test_only_improving_candidates_are_targets_with_their_gains() -> None:
@@ -113,36 +118,36 @@ def test_only_improving_candidates_are_targets_with_their_gains() -> None:
     assert label(G4, 0.5, None) == Label(G4, ())
 
 
-def test_moments_that_grammars_share_are_made_once(
+def test_states_that_grammars_share_are_made_once(
     embedded: EmbeddedEngine, searched: tuple[Header, list[RocchioSession]]
 ) -> None:
     header, sessions = searched
-    [found] = moments(header, sessions, by_id(QUESTIONS), embedded, LexicalReader(), snippet=30)
-    first = [moment for moment in found if not moment.observation.refinements]
+    [found] = labelled_states(header, sessions, by_id(QUESTIONS), embedded, LexicalReader(), snippet=30)
+    first = [state for state in found if not state.observation.refinements]
     assert len(first) == len({session.id for session in sessions if session.start})
-    assert all([each.grammar.name for each in moment.labels] == list(GRAMMARS) for moment in first)
+    assert all([each.grammar.name for each in state.labels] == list(GRAMMARS) for state in first)
     steps = sum(len(session.steps) + (session.ended == "best") for session in sessions)
-    assert sum(len(moment.labels) for moment in found) == steps
+    assert sum(len(state.labels) for state in found) == steps
 
 
 def test_every_target_is_legal_and_the_best_one_is_rocchios(
-    embedded: EmbeddedEngine, viewer: Viewer, searched: tuple[Header, list[RocchioSession]]
+    embedded: EmbeddedEngine, featurizer: Featurizer, searched: tuple[Header, list[RocchioSession]]
 ) -> None:
     header, sessions = searched
     refined = 0
-    [found] = moments(header, sessions, by_id(QUESTIONS), embedded, LexicalReader(), snippet=30)
-    for moment in found:
-        example = encode(moment, viewer)
+    [found] = labelled_states(header, sessions, by_id(QUESTIONS), embedded, LexicalReader(), snippet=30)
+    for state in found:
+        example = encode(state, featurizer)
         assert example is not None  # the search saw the same snippets
-        for target, told in zip(example.targets, moment.labels, strict=True):
-            legal = (example.open & grammar_slots(target.grammar)).reshape(-1)
-            assert legal[target.places].all()
-            if told.gains:
+        for target, recorded in zip(example.targets, state.labels, strict=True):
+            legal = (example.open_slots & grammar_slots(target.grammar)).reshape(-1)
+            assert legal[target.actions].all()
+            if recorded.gains:
                 refined += 1
-                best = target.places[int(np.argmax(target.gains))]
+                best = target.actions[int(np.argmax(target.gains))]
                 operator, field = SLOTS[best % len(SLOTS)]
-                terms = viewer(moment.observation).terms
-                assert operator.apply(field, terms[best // len(SLOTS)].text) == told.gains[0][0]
+                terms = featurizer(state.observation).terms
+                assert operator.apply(field, terms[best // len(SLOTS)].text) == recorded.gains[0][0]
                 assert (target.gains > 0).all()
     assert refined > 5
 
@@ -155,13 +160,13 @@ def test_sessions_become_examples_once_and_then_need_neither_index_nor_reader(
     file.write_bytes(header_line(header) + b"".join(map(session_line, sessions)))
     opened: list[int] = []
 
-    def world() -> tuple[Engine, Reader]:
+    def load() -> tuple[Engine, Reader]:
         opened.append(1)
         return embedded, LexicalReader()
 
     def examples(*grammars: str) -> list[Example]:
         chosen = [GRAMMARS[name] for name in grammars]
-        return gather(tmp_path / "cache", [file], lambda: QUESTIONS, chosen, pointer_tokenizer(), Layout(), world)
+        return gather(tmp_path / "cache", [file], lambda: QUESTIONS, chosen, pointer_tokenizer(), Layout(), load)
 
     everything = examples(*GRAMMARS)
     assert opened == [1]
@@ -174,12 +179,14 @@ def test_sessions_become_examples_once_and_then_need_neither_index_nor_reader(
     assert len(alone) < len(everything)
 
 
-def test_a_label_on_words_that_the_agent_does_not_see_is_left_out(viewer: Viewer, toys: list[Moment]) -> None:
+def test_a_label_on_words_that_the_agent_does_not_see_is_left_out(
+    featurizer: Featurizer, toys: list[LabelledState]
+) -> None:
     seen = toys[0].observation
     hidden = Label(G4, ((Refinement("+", "contents", "nowhere"), 0.3),))
     wrong = Label(G0, ((Refinement("+", "contents", seen.terms[0].text), 0.3),))
-    assert encode(Moment("q", seen, (hidden, wrong)), viewer) is None
-    kept = encode(Moment("q", seen, (hidden, Label(G1, ()))), viewer)
+    assert encode(LabelledState("q", seen, (hidden, wrong)), featurizer) is None
+    kept = encode(LabelledState("q", seen, (hidden, Label(G1, ()))), featurizer)
     assert kept is not None
     assert kept.only_stops
     assert [target.grammar for target in kept.targets] == [G1]

@@ -1,4 +1,4 @@
-"""What lies within sight: just what the refinements find, told the same by every engine and by a slow reckoning."""
+"""Candidates: just what the refinements find, the same with every engine and with a slow reference."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 from tiny_pointer import observation
 
-from orienteer.agents.action_space import SLOTS
-from orienteer.agents.lookahead.feature_kernels import NARROW, WIDE, scan
-from orienteer.agents.lookahead.passage_features import FEATURES, directions
+from orienteer.agents.action_space import SLOTS, RankedActions
+from orienteer.agents.lookahead.passage_features import FEATURES, NARROW, WIDE, directions, scan
 from orienteer.agents.pointer.agent import PointerAgent
-from orienteer.agents.pointer.decoding import Choices
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import Operator, Query, Refinement
 from orienteer.session import Environment, Observation, ObservedPassage, Settings, Term
@@ -28,7 +26,7 @@ TERMS, ASKED, COLUMNS = 12, 3, 6  # terms 0 to 2 are the question's, 3 to 5 of i
     st.lists(st.lists(st.integers(0, TERMS - 1), max_size=90), min_size=1, max_size=4),
     st.lists(st.integers(-1, COLUMNS - 1), max_size=3),
 )
-def test_one_pass_tells_what_a_slow_reckoning_tells(passages: list[list[int]], rarest: list[int]) -> None:
+def test_one_pass_computes_what_a_slow_reference_does(passages: list[list[int]], rarest: list[int]) -> None:
     column = np.array([*range(COLUMNS), *[-1] * (TERMS - COLUMNS)], np.int32)
     piece = np.array([n % 5 - 1 for n in range(TERMS)], np.int32)
     kind = np.array([n % 3 for n in range(TERMS)], np.int8)
@@ -57,31 +55,31 @@ def _covered(terms: list[int], end: int, width: int, share: np.ndarray) -> float
     return float(sum(share[q] for q in range(ASKED) if q in window))
 
 
-def _choices(seen: Observation, *words: str) -> Choices:
+def _actions(seen: Observation, *words: str) -> RankedActions:
     """The words as required terms, the first the likeliest; one that is not in the observation counts too."""
     known = {term.text: term for term in seen.terms}
     terms = tuple(known.get(word) or Term(word, 1.0, frozenset({"snippet"})) for word in words)
     plus = SLOTS.index((Operator("+"), "contents"))
-    return Choices(terms, np.arange(len(words)) * len(SLOTS) + plus, np.log([0.5, 0.3, 0.2][: len(words)]), 0.0)
+    return RankedActions(terms, np.arange(len(words)) * len(SLOTS) + plus, np.log([0.5, 0.3, 0.2][: len(words)]), 0.0)
 
 
 def _plus(question: str, term: str) -> Query:
     return Query(question, (Refinement("+", "contents", term),))
 
 
-def test_just_what_was_not_read_is_within_sight(embedded: EmbeddedEngine, pointer: PointerAgent) -> None:
+def test_the_candidates_are_just_what_was_not_read(embedded: EmbeddedEngine, pointer: PointerAgent) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     [seen] = environment.observe(environment.open([QUESTIONS[0]]))
     words = [term.text for term in seen.terms][:20]
     for word in words:
-        sight = pointer.look(seen, _choices(seen, word, "nosuchword"))
-        assert sight is not None
+        candidates = pointer.look_ahead(seen, _actions(seen, word, "nosuchword"))
+        assert candidates is not None
         found = [hit.id for hit in embedded.search(_plus(seen.question, word), 5)]
-        assert list(sight.ids) == [id for id in found if id not in seen.seen]
-        assert [sight.ids[place] for place in sight.found[0] if place >= 0] == list(sight.ids)
-        assert (sight.found[1] == -1).all()
-        worth = sight.of_candidates(np.arange(1.0, len(sight.ids) + 1))
-        assert worth.tolist() == [sum(range(1, len(sight.ids) + 1)), 0.0]
+        assert list(candidates.ids) == [id for id in found if id not in seen.seen]
+        assert [candidates.ids[place] for place in candidates.hits[0] if place >= 0] == list(candidates.ids)
+        assert (candidates.hits[1] == -1).all()
+        worth = candidates.sum_by_refinement(np.arange(1.0, len(candidates.ids) + 1))
+        assert worth.tolist() == [sum(range(1, len(candidates.ids) + 1)), 0.0]
 
 
 def test_features_tell_what_a_passage_has_of_the_question_and_of_answers(
@@ -91,27 +89,26 @@ def test_features_tell_what_a_passage_has_of_the_question_and_of_answers(
     word = passage.text.split()[-1].strip(".").lower()
     known = next(other for other in PASSAGES if other.title != passage.title)
     seen = observation(embedded, passage.title, [ObservedPassage(known.id, known.title, "", word, 0.7)])
-    sight = pointer.look(seen, _choices(seen, word))
-    assert sight is not None
-    row = dict(zip(FEATURES, sight.features[sight.ids.index(passage.id)].tolist(), strict=True))
+    candidates = pointer.look_ahead(seen, _actions(seen, word))
+    assert candidates is not None
+    row = dict(zip(FEATURES, candidates.features[candidates.ids.index(passage.id)].tolist(), strict=True))
     for name in ("share of the question", "share in the title", "share in 40 words", "likeness", "holds answer 1"):
         assert row[name] == pytest.approx(1.0), name
     assert row["holds answer 2"] == row["rarest word missing"] == row["title known"] == 0
     assert row["best PS whose answer it holds"] == pytest.approx(0.7)
     assert row["refinements that find it"] > 0
-    assert sight.holds[sight.ids.index(passage.id)] == 0
+    assert candidates.held_answers[candidates.ids.index(passage.id)] == 0
 
 
-def test_every_engine_shows_the_same(embedded: EmbeddedEngine, pointer_folder: Path) -> None:
+def test_every_engine_gives_the_same_candidates(embedded: EmbeddedEngine, pointer_folder: Path) -> None:
     seen_by = []
     for engine in (embedded, ReferenceEngine(PASSAGES)):
         agent = PointerAgent.from_pretrained(pointer_folder, engine, threads=1)
         environment = Environment(engine, LexicalReader(), Settings())
         for seen in environment.observe(environment.open(QUESTIONS[:4])):
-            view = agent.view(seen)
-            sight = agent.look(seen, agent.choices(view, next(agent.scores([view]))))
-            assert sight is not None
-            seen_by.append((sight.ids, sight.found.tolist(), sight.features))
+            candidates = agent.look_ahead(seen, next(agent.rank([seen])))
+            assert candidates is not None
+            seen_by.append((candidates.ids, candidates.hits.tolist(), candidates.features))
     half = len(seen_by) // 2
     for (ids, found, features), (other_ids, other_found, other) in zip(seen_by[:half], seen_by[half:], strict=True):
         assert (ids, found) == (other_ids, other_found)
@@ -124,10 +121,10 @@ def test_what_is_forgotten_is_fetched_again(
     environment = Environment(embedded, LexicalReader(), Settings())
     [seen] = environment.observe(environment.open([QUESTIONS[0]]))
     agent = PointerAgent.from_pretrained(pointer_folder, embedded, threads=1)
-    choices = _choices(seen, *[term.text for term in seen.terms][:2])
-    first = agent.look(seen, choices)
-    monkeypatch.setattr("orienteer.agents.lookahead.candidates._REMEMBERED", 0)
-    again = agent.look(seen, choices)
+    actions = _actions(seen, *[term.text for term in seen.terms][:2])
+    first = agent.look_ahead(seen, actions)
+    monkeypatch.setattr("orienteer.agents.lookahead.candidates._CACHED_PASSAGES", 0)
+    again = agent.look_ahead(seen, actions)
     assert first is not None
     assert again is not None
     assert first.ids == again.ids

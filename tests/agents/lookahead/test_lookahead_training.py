@@ -16,9 +16,9 @@ from tiny_pointer import save_pointer  # noqa: E402
 from toy import toy_questions  # noqa: E402
 
 from orienteer.agents.lookahead.passage_features import FEATURES  # noqa: E402
-from orienteer.agents.lookahead.rollouts import Lesson, Outing, gathered, reachable  # noqa: E402
+from orienteer.agents.lookahead.rollouts import CandidateLabels, RolloutConfig, answerable, collect_rollouts  # noqa: E402
 from orienteer.agents.lookahead.train import LookConfig, WeigherModel, learn_to_look, train_weigher  # noqa: E402
-from orienteer.agents.lookahead.value_model import Weigher  # noqa: E402
+from orienteer.agents.lookahead.value_model import ValueModel  # noqa: E402
 from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
 from orienteer.agents.pointer.model_files import load_folder  # noqa: E402
 from orienteer.data import Question  # noqa: E402
@@ -29,25 +29,26 @@ from orienteer.session import Environment, Settings  # noqa: E402
 HELD, SHARE = FEATURES.index("holds answer 1"), FEATURES.index("share of the question")
 
 
-def _lesson(number: int, generator: np.random.Generator, count: int = 40) -> Lesson:
+def _labels(number: int, generator: np.random.Generator, count: int = 40) -> CandidateLabels:
     """Passages that hold the answer and half of the question are right; PS is higher where more of it stands."""
     features = generator.random((count, len(FEATURES)))
     features[:, HELD] = generator.random(count) < 0.4
     right = (features[:, HELD] > 0) & (features[:, SHARE] > 0.5)
     ps = 1 / (1 + np.exp(-(4 * features[:, SHARE] - 2 + right)))
     read = generator.random(count) < 0.5
-    return Lesson(str(number), features.astype(np.float16), right, np.where(read, ps, np.nan).astype(np.float32))
+    ps = np.where(read, ps, np.nan).astype(np.float32)
+    return CandidateLabels(str(number), features.astype(np.float16), right, ps)
 
 
 def test_it_learns_what_is_right_and_which_ps_it_gets() -> None:
     generator = np.random.default_rng(0)
-    model, found = train_weigher([_lesson(n, generator) for n in range(200)], LookConfig(epochs=30, batch=512))
+    model, found = train_weigher([_labels(n, generator) for n in range(200)], LookConfig(epochs=30, batch=512))
     assert found["AUC"] > 0.95
-    outlook = Weigher(model.tensors())((fresh := _lesson(999, generator)).features.astype(np.float32))
-    assert outlook.right[fresh.right].mean() > outlook.right[~fresh.right].mean() + 0.4
+    prediction = ValueModel(model.tensors())((fresh := _labels(999, generator)).features.astype(np.float32))
+    assert prediction.right[fresh.right].mean() > prediction.right[~fresh.right].mean() + 0.4
     wanted = 4 * fresh.features[:, SHARE].astype(float) - 2
-    assert np.corrcoef(outlook.logit[:, 0], wanted)[0, 1] > 0.8
-    assert outlook.logit[:, 1].mean() > outlook.logit[:, 0].mean()
+    assert np.corrcoef(prediction.logit[:, 0], wanted)[0, 1] > 0.8
+    assert prediction.logit[:, 1].mean() > prediction.logit[:, 0].mean()
 
 
 def test_playing_computes_what_training_did() -> None:
@@ -56,40 +57,40 @@ def test_playing_computes_what_training_did() -> None:
     features = np.random.default_rng(1).normal(0, 2, (30, len(FEATURES))).astype(np.float32)
     with torch.no_grad():
         told = model(torch.from_numpy(features)).numpy()
-    outlook = Weigher(model.tensors())(features)
-    np.testing.assert_allclose(outlook.right, 1 / (1 + np.exp(-told[:, 0])), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(outlook.logit, told[:, 1:], rtol=1e-4, atol=1e-4)
+    prediction = ValueModel(model.tensors())(features)
+    np.testing.assert_allclose(prediction.right, 1 / (1 + np.exp(-told[:, 0])), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(prediction.logit, told[:, 1:], rtol=1e-4, atol=1e-4)
 
 
 def test_too_few_questions_are_refused() -> None:
     with pytest.raises(TrainingError, match="too few"):
-        train_weigher([_lesson(0, np.random.default_rng(0))], LookConfig())
+        train_weigher([_labels(0, np.random.default_rng(0))], LookConfig())
 
 
 def test_only_questions_whose_answer_is_near_teach_anything(embedded: EmbeddedEngine) -> None:
     [good] = toy_questions(1)
     questions = [Question("1", good.question, ("nowhere to be found",)), good, Question("2", "?!", good.answers)]
-    assert list(reachable(embedded, questions)) == [good]
+    assert list(answerable(embedded, questions)) == [good]
 
 
-def test_lessons_are_gathered_once_and_damage_is_told(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+def test_rollouts_are_collected_once_and_damage_is_told(embedded: EmbeddedEngine, tmp_path: Path) -> None:
     environment = Environment(embedded, LexicalReader(), Settings())
     agent = PointerAgent.from_pretrained(save_pointer(tmp_path / "p"), embedded, threads=1)
-    questions, outing = toy_questions(40), Outing(moments=2)
-    whole = gathered(tmp_path / "a", environment, agent, questions, outing)
-    assert {lesson.question_id for lesson in whole} <= {question.id for question in questions}
-    assert any(lesson.right.any() for lesson in whole)
-    assert all(np.isfinite(lesson.ps).any() for lesson in whole)
+    questions, config = toy_questions(40), RolloutConfig(states=2)
+    whole = collect_rollouts(tmp_path / "a", environment, agent, questions, config)
+    assert {labels.question_id for labels in whole} <= {question.id for question in questions}
+    assert any(labels.right.any() for labels in whole)
+    assert all(np.isfinite(labels.ps).any() for labels in whole)
     done: list[int] = []
     files = sorted((tmp_path / "a").iterdir())
     before = files[1].read_bytes()
     files[1].unlink()  # as a killed run leaves it
-    gathered(tmp_path / "a", environment, agent, questions, outing, done.append)
+    collect_rollouts(tmp_path / "a", environment, agent, questions, config, done.append)
     assert files[1].read_bytes() == before
     assert done == [16, 32, 40]
     files[0].write_bytes(before[:100])
-    with pytest.raises(TrainingError, match="damaged lessons"):
-        gathered(tmp_path / "a", environment, agent, questions, outing)
+    with pytest.raises(TrainingError, match="damaged rollouts"):
+        collect_rollouts(tmp_path / "a", environment, agent, questions, config)
 
 
 def test_a_pointer_learns_to_look_from_its_own_sessions(embedded: EmbeddedEngine, tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_pointer_learns_to_look_from_its_own_sessions(embedded: EmbeddedEngine
     lines: list[str] = []
     config = LookConfig(epochs=2)
     learned, told = learn_to_look(files, environment, toy_questions(100), tmp_path, config, show=lines.append)
-    assert PointerAgent(learned, embedded, threads=1).looks
+    assert PointerAgent(learned, embedded, threads=1).has_value_model
     assert told["moments"] > 100
     assert sum("moments" in line for line in lines) == 2
     again, _ = learn_to_look(files, environment, toy_questions(100), tmp_path, config)
@@ -117,7 +118,7 @@ def test_the_command_teaches_a_pointer_and_says_when_nothing_is_left(tmp_path: P
     said = run("train", "look", *given, "--questions", many, "--threads", 1, "--price", 0.01)
     assert "moments" in said
     learned = load_folder(tmp_path / "out" / "int8")
-    assert learned.decoding.price == 0.01
+    assert learned.decoding.read_cost == 0.01
     assert learned.notes["look"]["questions"] > 50
     with pytest.raises(OrienteerError, match="no question is left"):
         run("train", "look", *given, "--questions", none)
