@@ -69,18 +69,18 @@ def test_rocchio_sessions_with_the_shipped_reader_are_those_of_one_process(
 def test_an_evaluation_is_that_of_one_process(two_nodes: Any, tmp_path: Path) -> None:
     from evaluated_world import SmallWorld, run, tree
 
-    from orienteer.evaluation import Crew
+    from orienteer.evaluation import WorkerConfig
 
     engine, _ = SmallWorld().open()
     agents = ("bm25", "bm25+ps", "prf-idf-t")
     run(engine, tmp_path / "here", agents=agents)
     wanted = tree(tmp_path / "here")
     assert "metrics.json" in wanted
-    run(engine, tmp_path / "there", agents=agents, crew=Crew(SmallWorld(), workers=2, ray="auto"))
+    run(engine, tmp_path / "there", agents=agents, workers=WorkerConfig(SmallWorld(), workers=2, ray="auto"))
     assert tree(tmp_path / "there") == wanted
     with second_node(two_nodes) as node:
-        crew = Crew(SmallWorld(pause=0.05), workers=2, ray="auto")
-        run(engine, tmp_path / "fewer", agents=agents, chunk=2, crew=crew, progress=node)
+        workers = WorkerConfig(SmallWorld(pause=0.05), workers=2, ray="auto")
+        run(engine, tmp_path / "fewer", agents=agents, chunk=2, workers=workers, progress=node)
         assert node.killed
     assert tree(tmp_path / "fewer") == wanted
 
@@ -90,7 +90,7 @@ def test_an_evaluation_with_the_shipped_reader_is_that_of_one_process(
 ) -> None:
     from evaluated_world import tree
 
-    from orienteer.evaluation import Crew, evaluate
+    from orienteer.evaluation import WorkerConfig, evaluate
     from orienteer.rocchio.generation import BackendFiles
     from orienteer.session import Settings
 
@@ -98,7 +98,7 @@ def test_an_evaluation_with_the_shipped_reader_is_that_of_one_process(
     options: dict[str, Any] = {"settings": Settings(steps=3), "figures": False}
     evaluate(*context.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "here", **options)
     with second_node(two_nodes) as node:
-        options |= {"chunk": 1, "crew": Crew(context, workers=2, ray="auto"), "progress": node}
+        options |= {"chunk": 1, "workers": WorkerConfig(context, workers=2, ray="auto"), "progress": node}
         evaluate(*context.open(), asked, ("bm25+ps", "prf-answer"), tmp_path / "there", **options)
         assert node.killed
     assert "metrics.json" in tree(tmp_path / "here")

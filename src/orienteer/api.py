@@ -40,7 +40,7 @@ from orienteer.session.state import Ending
 
 if TYPE_CHECKING:
     from orienteer.evaluation.experiment import Experiment
-    from orienteer.evaluation.progress import OnProgress
+    from orienteer.evaluation.sessions import OnProgress
 
 Paths = str | os.PathLike[str]
 Documents = Paths | Iterable[Paths] | Iterable[Passage] | Iterable[Mapping[str, Any]]

@@ -25,7 +25,7 @@ from orienteer.agents import AgentNameError, ConfiguredAgent
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
 from orienteer.errors import MissingExtraError
-from orienteer.evaluation import Crew, EvaluationError, Progress, journal
+from orienteer.evaluation import EvaluationError, EvaluationProgress, WorkerConfig, journal
 from orienteer.reader.protocol import Reading
 from orienteer.session import Action, Observation, Settings, read_records
 
@@ -156,12 +156,12 @@ def test_several_at_once_in_one_folder_share_the_work_and_give_the_same_files(
 def test_workers_give_the_files_of_one_process_also_when_one_dies(engine: ReferenceEngine, tmp_path: Path) -> None:
     run(engine, tmp_path / "here", agents=AGENTS[:3])
     wanted = tree(tmp_path / "here")
-    run(engine, tmp_path / "two", agents=AGENTS[:3], crew=Crew(SmallWorld(), workers=2))
+    run(engine, tmp_path / "two", agents=AGENTS[:3], workers=WorkerConfig(SmallWorld(), workers=2))
     assert tree(tmp_path / "two") == wanted
     doom = tmp_path / "doom"
-    told: list[Progress] = []
-    crew = Crew(SmallWorld(doom), workers=3)
-    run(engine, tmp_path / "war", agents=AGENTS[:3], chunk=3, crew=crew, progress=told.append)
+    told: list[EvaluationProgress] = []
+    workers = WorkerConfig(SmallWorld(doom), workers=3)
+    run(engine, tmp_path / "war", agents=AGENTS[:3], chunk=3, workers=workers, progress=told.append)
     assert doom.exists()
     assert tree(tmp_path / "war") == wanted
     assert (told[-1].done, told[-1].total) == (120, 120)
@@ -174,7 +174,7 @@ def test_what_one_process_began_workers_finish(engine: ReferenceEngine, tmp_path
             run(engine, tmp_path / "there", agents=[agent], reader=Interrupted(2))
     played = len((tmp_path / "there/sessions/bm25+ps.jsonl.partial").read_bytes().splitlines())
     assert 0 < played < 40
-    run(engine, tmp_path / "there", agents=AGENTS[:3], crew=Crew(SmallWorld(), workers=2))
+    run(engine, tmp_path / "there", agents=AGENTS[:3], workers=WorkerConfig(SmallWorld(), workers=2))
     assert tree(tmp_path / "there") == tree(tmp_path / "here")
 
 
@@ -182,9 +182,9 @@ def test_a_worker_with_another_reader_and_an_agent_that_cannot_travel_are_refuse
     engine: ReferenceEngine, tmp_path: Path
 ) -> None:
     with pytest.raises(EvaluationError, match="a worker played with the reader other, this process has"):
-        run(engine, tmp_path, agents=["bm25"], crew=Crew(SmallWorld(reader="other"), workers=2))
+        run(engine, tmp_path, agents=["bm25"], workers=WorkerConfig(SmallWorld(reader="other"), workers=2))
     with pytest.raises(EvaluationError, match="'wanderer' is an object, which workers cannot make"):
-        run(engine, tmp_path, crew=Crew(SmallWorld(), workers=2))
+        run(engine, tmp_path, workers=WorkerConfig(SmallWorld(), workers=2))
 
 
 def test_a_journal_that_another_process_finished_meanwhile_is_not_played_again(
@@ -354,7 +354,7 @@ def test_figures_without_matplotlib_are_refused_before_any_work(
 
 
 def test_progress_tells_sessions_done_and_time_left(engine: ReferenceEngine, tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[EvaluationProgress] = []
     run(engine, tmp_path, progress=told.append)
     done = [each.done for each in told]
     assert done == sorted(done)

@@ -15,11 +15,10 @@ from small_world import PASSAGES, QUESTIONS
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
 from orienteer.evaluation import EvaluationError, draw_landscape, paper, read_landscape, write_tables
-from orienteer.evaluation.depth import LABELS, bin_of, ranks_of
-from orienteer.evaluation.examples import choose, lay_out
-from orienteer.evaluation.files import file_names
-from orienteer.evaluation.markdown import code, plain, ranked
-from orienteer.evaluation.summary import ACTION_TYPES, action_type
+from orienteer.evaluation.journal import file_names
+from orienteer.evaluation.report import choose_examples, example_table
+from orienteer.evaluation.summaries import ACTION_TYPES, LABELS, action_type, bin_of, ranks_of
+from orienteer.evaluation.tables import code, plain, ranked
 from orienteer.query import G4, Refinement
 from orienteer.session import UNDO, read_records
 
@@ -122,9 +121,9 @@ def test_the_largest_is_bold_and_the_second_underlined() -> None:
 
 def test_examples_are_the_largest_gain_the_largest_loss_and_the_median() -> None:
     nan = float("nan")
-    assert choose([0.1, nan, -0.3, 0.5, 0.0, 0.5]) == {"Largest gain": 3, "Largest loss": 2, "Median": 0}
-    assert choose([0.2, 0.1]) == {"Largest gain": 0, "Smallest gain": 1, "Median": 1}
-    assert choose([nan, nan]) == {}
+    assert choose_examples([0.1, nan, -0.3, 0.5, 0.0, 0.5]) == {"Largest gain": 3, "Largest loss": 2, "Median": 0}
+    assert choose_examples([0.2, 0.1]) == {"Largest gain": 0, "Smallest gain": 1, "Median": 1}
+    assert choose_examples([nan, nan]) == {}
 
 
 def test_a_report_to_publish_quotes_no_question_and_no_passage(engine: ReferenceEngine, tmp_path: Path) -> None:
@@ -167,9 +166,9 @@ def test_an_answer_is_marked_right_only_when_it_is_the_gold_one(out: Path) -> No
             record.passages[first], relevant=relevant, exact=exact, answer="keeper", text="the keeper of it"
         )
         changed = replace(record, passages={**record.passages, first: passage})
-        assert f"… the **keeper** {mark} of it …" in lay_out(changed, {})
+        assert f"… the **keeper** {mark} of it …" in example_table(changed, {})
     elsewhere = replace(record.passages[first], answer="keeper", text="cut before it", exact=True)
-    assert "cut before it [**keeper** ✓]" in lay_out(
+    assert "cut before it [**keeper** ✓]" in example_table(
         replace(record, passages={**record.passages, first: elsewhere}), {}
     )
 

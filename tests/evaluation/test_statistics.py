@@ -14,8 +14,7 @@ from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine import ReferenceEngine
 from orienteer.evaluation import MEASURES, headroom
-from orienteer.evaluation.overlap import overlapping
-from orienteer.evaluation.statistics import ceiling_of
+from orienteer.evaluation.statistics import ceiling_of, overlapping
 from orienteer.session import Settings, read_records
 
 

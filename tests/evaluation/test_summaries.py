@@ -15,16 +15,15 @@ import pytest
 from evaluated_world import AGENTS, FORTY, SETTINGS, WANDERER, run, tree
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS, Wanderer
-from test_generated_answers import OneAnswer
+from test_answer_em import OneAnswer
 
 from orienteer.agents import ConfiguredAgent
 from orienteer.agents.ensemble import Ensemble
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
-from orienteer.evaluation import EvaluationError, Progress
+from orienteer.evaluation import EvaluationError, EvaluationProgress, compare
 from orienteer.evaluation.measures import MEASURES
-from orienteer.evaluation.summaries import load, save
-from orienteer.evaluation.summary import Summary
+from orienteer.evaluation.summaries import Summary, load, pack, save
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reading
 from orienteer.session import Settings
@@ -92,7 +91,7 @@ def test_an_agent_added_to_summaries_alone_is_the_only_one_played(
     run(engine, tmp_path / "alone", agents=[WANDERER], texts=False, reader=alone)
     for name in ("sessions", "costs"):
         shutil.rmtree(before / name)
-    told: list[Progress] = []
+    told: list[EvaluationProgress] = []
     run(engine, before, texts=False, answerer=OneAnswer(), training=QUESTIONS[:2], reader=reader, progress=told.append)
     assert reader.batches == alone.batches
     assert [each.done for each in told[:3]] == [40, 80, 120], "they count as done"
@@ -273,7 +272,7 @@ def test_numbers_are_read_back_to_the_bit_and_counts_in_their_order(tmp_path: Pa
     )  # fmt: skip
     made.step_sums[:] = np.pi
     save(tmp_path / "a.json", {"format": "orienteer summary", "version": 1}, made)
-    read = load(tmp_path / "a.json", {}, entry, 5)
+    read = load(tmp_path / "a.json", None, {}, entry, 5)
     for each in fields(Summary):
         assert repr(getattr(read, each.name)) == repr(getattr(made, each.name))
     assert list(read.lengths) == [7, 2]
@@ -290,3 +289,27 @@ def test_an_ensemble_has_the_weights_of_its_members() -> None:
         Ensemble([WANDERER, ConfiguredAgent("dense", Wanderer(), SETTINGS, Named(PASSAGES))]).fingerprint
         == "another index"
     )
+
+
+def test_packed_summaries_stand_for_the_files(engine: ReferenceEngine, tmp_path: Path) -> None:
+    run(engine, tmp_path, agents=AGENTS[:3])
+    before, compared = tree(tmp_path), compare(tmp_path, [["prf-idf-t", "bm25"]])
+    shutil.rmtree(tmp_path / "sessions")
+    assert pack(tmp_path) == 3
+    assert not (tmp_path / "summaries").exists()
+    assert compare(tmp_path, [["prf-idf-t", "bm25"]]) == compared
+    run(engine, tmp_path, agents=AGENTS[:3])
+    assert tree(tmp_path)["metrics.json"] == before["metrics.json"]
+    assert not (tmp_path / "sessions").exists(), "nothing was played again"
+    run(engine, tmp_path)
+    assert pack(tmp_path) == 4, "one more agent, packed with the others"
+    assert [each.agent for each in compare(tmp_path, [["wanderer", "bm25"]], ["score"])] == ["wanderer"]
+
+
+def test_a_damaged_packed_file_is_one_clear_error(engine: ReferenceEngine, tmp_path: Path) -> None:
+    run(engine, tmp_path, agents=["bm25"])
+    pack(tmp_path)
+    file = tmp_path / "summaries.jsonl.zst"
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(EvaluationError, match="evaluate again"):
+        compare(tmp_path, [["bm25", "bm25+ps"]])

@@ -14,7 +14,7 @@ import typer
 from orienteer.commands.terminal import out, plain, print_json, progress
 
 if TYPE_CHECKING:
-    from orienteer.evaluation import Crew
+    from orienteer.evaluation import WorkerConfig
 
 
 def evaluate(
@@ -32,17 +32,19 @@ def evaluate(
     texts: Annotated[bool, typer.Option(help="show example sessions, which quote questions and passages")] = True,
     workers: Annotated[int, typer.Option(help="processes, or actors on Ray; 0: one for every processor", min=0)] = 1,
     ray: Annotated[str | None, typer.Option(help="address of a Ray cluster, or local", show_default=False)] = None,
+    pack: Annotated[bool, typer.Option("--pack", help="put the summaries into one compressed file")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print metrics.json")] = False,
 ) -> None:
     """Play every agent on every question and write the paper's tables; a killed run goes on where it stopped.
 
-    Agents may be added later: what was judged before is taken from OUT/summaries.
+    Agents may be added later: those judged before are read from OUT/summaries or OUT/summaries.jsonl.zst.
 
     orienteer evaluate --index my-index --questions dev.jsonl --agents bm25,bm25+ps --out results/dev
     """
     from orienteer.data import read_questions
     from orienteer.engine.open import open_engine
     from orienteer.evaluation import evaluate as run
+    from orienteer.evaluation.summaries import pack as pack_summaries
     from orienteer.reader import CachedReader, TrainedReader
     from orienteer.session import Settings
 
@@ -59,9 +61,11 @@ def evaluate(
         result = run(
             engine, trained, asked, names, out_dir, settings=Settings(steps=steps), data=questions.name.split(".")[0],
             training=training, figures=figures, texts=texts, command=_command(agents, steps, limit),
-            progress=lambda done: show(done, done.agent), crew=_crew(index, reader, cache, workers, ray),
+            progress=lambda done: show(done, done.agent), workers=_workers(index, reader, cache, workers, ray),
             answerer=generator,
         )  # fmt: skip
+    if pack:
+        pack_summaries(out_dir)
     if as_json:
         sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
     else:
@@ -104,13 +108,15 @@ def _command(agents: str, steps: int, limit: int | None) -> str:
     return f"orienteer evaluate --agents {agents} --steps {steps}" + (f" --limit {limit}" if limit else "")
 
 
-def _crew(index: Path, reader: Path | None, cache: Path | None, workers: int, ray: str | None) -> Crew | None:
+def _workers(
+    index: Path, reader: Path | None, cache: Path | None, workers: int, ray: str | None
+) -> WorkerConfig | None:
     """Workers that open the same index and reader; None where this process plays by itself."""
     from orienteer.engine.open import absolute
-    from orienteer.evaluation import Crew
+    from orienteer.evaluation import WorkerConfig
     from orienteer.rocchio.generation import BackendFiles
 
     if workers == 1 and ray is None:
         return None
     world = BackendFiles(absolute(index), *(path.resolve() if path is not None else None for path in (reader, cache)))
-    return Crew(world, workers, ray)
+    return WorkerConfig(world, workers, ray)

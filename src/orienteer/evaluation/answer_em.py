@@ -62,14 +62,14 @@ def exact_matches(
     rows = list(zip(texts, finals, strict=True))
     keys = list(map(json.dumps, rows))
     asked = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
-    told = {"generator": generator.fingerprint, "index": fingerprint_of(engine), "asked": asked}
-    if kept := _kept(file, told, len(rows)):
+    header = {"generator": generator.fingerprint, "index": fingerprint_of(engine), "asked": asked}
+    if kept := _kept(file, header, len(rows)):
         known.update(zip(keys, kept, strict=True))
     new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known}
     known.update(zip(new, _answers(generator, engine, list(new.values())), strict=True))
     answers = [known[key] for key in keys]
     lines = [{"id": clean(question.id), "answer": answer} for question, answer in zip(questions, answers, strict=True)]
-    atomic_write(file, map(_line, [told, *lines]))
+    atomic_write(file, map(_line, [header, *lines]))
     golds = ([gold for gold in question.answers if answer_forms((gold,))] for question in questions)
     return [float(exact_match(each, gold)) if gold else np.nan for each, gold in zip(answers, golds, strict=True)]
 
@@ -91,11 +91,11 @@ def _asked(rows: Sequence[tuple[str, Sequence[Final]]], engine: Engine, words: i
         yield question, seen
 
 
-def _kept(file: Path, told: dict[str, str], count: int) -> list[str] | None:
+def _kept(file: Path, header: dict[str, str], count: int) -> list[str] | None:
     """The answers that a file holds; None where it does not hold all of this generator and these passages."""
     try:
         first, *rest = [json.loads(line) for line in file.read_bytes().splitlines()]
-        return [str(row["answer"]) for row in rest] if first == told and len(rest) == count else None
+        return [str(row["answer"]) for row in rest] if first == header and len(rest) == count else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -16,13 +16,12 @@ from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError
-from orienteer.evaluation import markdown
-from orienteer.evaluation.errors import EvaluationError
+from orienteer.evaluation import tables
+from orienteer.evaluation.journal import EvaluationError
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
-from orienteer.evaluation.planned_comparisons import check_measures, read_values
-from orienteer.evaluation.progress import OnProgress
 from orienteer.evaluation.runner import evaluate
-from orienteer.evaluation.statistics import TESTED, Comparison, Floats, Statistics, paired
+from orienteer.evaluation.sessions import OnProgress
+from orienteer.evaluation.statistics import TESTED, Comparison, Floats, Statistics, check_measures, paired, read_values
 from orienteer.reader.protocol import Reader
 from orienteer.session import Settings
 
@@ -57,7 +56,7 @@ class Experiment:
         rows = self._rows(measures)
         match format:
             case "markdown":
-                return markdown.table(rows[0], [[markdown.code(row[0]), *row[1:]] for row in rows[1:]])
+                return tables.table(rows[0], [[tables.code(row[0]), *row[1:]] for row in rows[1:]])
             case "text":
                 widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
                 lines = (
@@ -116,7 +115,7 @@ class Experiment:
             raise EvaluationError(f"no measure {unknown[0]!r}; expected some of {', '.join(MEASURES)}")
         digits = {name: 1 if name in COSTS else 2 for name in names}
         rows = [
-            [agent, *(markdown.number(values.get(name), digits[name]) for name in names)]
+            [agent, *(tables.number(values.get(name), digits[name]) for name in names)]
             for agent, values in self.metrics.items()
         ]
         return [["agent", *names], *rows]

@@ -1,11 +1,11 @@
-"""One agent's sessions, appended a chunk of questions at a time to a journal that outlives a kill.
+"""Files of an evaluation: names of agents as file names, and the journal of each agent's sessions.
 
-    OUT/sessions/AGENT.jsonl.partial    whole chunks, each flushed before the next begins; renamed when all is played
+    OUT/sessions/AGENT.jsonl.partial    complete chunks, each flushed before the next begins; renamed at the end
     OUT/sessions/AGENT.jsonl            one record a question, in the questions' order
     OUT/costs/AGENT.json                seconds spent; the only files that differ from run to run
 
-A killed process leaves at worst a torn last chunk, which the next one cuts off and plays again in the same company.
-The journal is locked while it grows: several processes given the same work each take the agents that no other has.
+A killed process leaves at worst a torn last chunk, which the next one cuts off and plays again. A journal is locked
+while it grows: several processes given the same work each take the agents that no other has.
 """
 
 from __future__ import annotations
@@ -13,20 +13,48 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from io import BufferedRandom
 from pathlib import Path
+from typing import Any
 
 from orienteer.agents import ConfiguredAgent
+from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import fingerprint_of
-from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.files import write_json
+from orienteer.errors import OrienteerError
 from orienteer.query.refinement import clean
 from orienteer.session import Environment, Record, RecordError, Seconds, from_line
 from orienteer.session.record import Provenance
+
+
+class EvaluationError(OrienteerError):
+    """An evaluation that cannot be run as asked, or a folder that holds another one."""
+
+
+_UNSAFE = re.compile(r"[^\w+@^.=-]", re.ASCII)
+
+
+def file_names(agents: Iterable[str]) -> dict[str, str]:
+    """Each agent's name as that of a file: `ensemble(a|b)` is `ensemble_a_b_`, a second one of a name gets a number."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for agent in agents:
+        base = _UNSAFE.sub("_", agent).lstrip(".")[:150] or "_"
+        name, number = base, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name.lower())
+        names[agent] = name
+    return names
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    atomic_write(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +81,12 @@ class Journal:
         return self.file.exists() or self.partial.exists()
 
 
-class Writing:
+class JournalWriter:
     """A journal that this process alone writes; `done` are the questions in it."""
 
     def __init__(self, journal: Journal, file: BufferedRandom, agent: str, questions: int, done: int) -> None:
         self._journal, self._file, self._questions, self.done = journal, file, questions, done
-        self._costs = Costs.read(journal.costs, agent) if done else Costs(agent)
+        self._costs = SessionCosts.read(journal.costs, agent) if done else SessionCosts(agent)
         self._finish()
 
     def append(self, lines: bytes, questions: int, seconds: Seconds) -> None:
@@ -79,7 +107,7 @@ class Writing:
 @contextmanager
 def write_journal(
     journal: Journal, expected: Provenance, questions: Sequence[Question], chunk: int
-) -> Iterator[Writing | None]:
+) -> Iterator[JournalWriter | None]:
     """The journal, to be gone on with where it ends; None where it is finished or another process is writing it."""
     if journal.file.exists():
         yield None
@@ -93,7 +121,7 @@ def write_journal(
             yield None
         else:
             done = _cut_to_whole_chunks(journal, file, expected, questions, chunk)
-            yield Writing(journal, file, expected.agent, len(questions), done)
+            yield JournalWriter(journal, file, expected.agent, len(questions), done)
 
 
 def provenance(entry: ConfiguredAgent, environment: Environment) -> Provenance:
@@ -108,16 +136,16 @@ def read_journal(journal: Journal, expected: Provenance, questions: Sequence[Que
     with journal.file.open("rb") as file:
         for line in file:
             if count == len(questions):
-                raise EvaluationError(f"{journal.file} has more sessions than there are questions; {MEND}")
+                raise EvaluationError(f"{journal.file} has more sessions than there are questions; {HOW_TO_FIX}")
             try:
                 each = from_line(line)
             except RecordError as error:
-                raise EvaluationError(f"{journal.file}, line {count + 1}: {error}; {MEND}") from None
+                raise EvaluationError(f"{journal.file}, line {count + 1}: {error}; {HOW_TO_FIX}") from None
             _check(journal.file, count + 1, each, expected, questions[count])
             yield each
             count += 1
     if count < len(questions):
-        raise EvaluationError(f"{journal.file} ends after {count} of {len(questions)} sessions; {MEND}")
+        raise EvaluationError(f"{journal.file} ends after {count} of {len(questions)} sessions; {HOW_TO_FIX}")
 
 
 def _cut_to_whole_chunks(
@@ -142,7 +170,7 @@ def _cut_to_whole_chunks(
     return done
 
 
-MEND = "delete it to play it again, or evaluate into another folder"
+HOW_TO_FIX = "delete it to play it again, or evaluate into another folder"
 
 
 def _check(file: Path, line: int, found: Record, expected: Provenance, question: Question) -> None:
@@ -150,13 +178,15 @@ def _check(file: Path, line: int, found: Record, expected: Provenance, question:
     for what in ("agent", "index", "reader", "settings"):
         was, now = getattr(found.provenance, what), getattr(expected, what)
         if was != now:
-            raise EvaluationError(f"{file}, line {line}: played with the {what} {was}, this is {now}; {MEND}")
+            raise EvaluationError(f"{file}, line {line}: played with the {what} {was}, this is {now}; {HOW_TO_FIX}")
     asked = (clean(question.id), clean(question.question))
     if (found.question.id, found.question.question) != asked:
         was = found.question.id
-        raise EvaluationError(f"{file}, line {line}: the question {was!r}, expected {asked[0]!r} as asked now; {MEND}")
+        raise EvaluationError(
+            f"{file}, line {line}: the question {was!r}, expected {asked[0]!r} as asked now; {HOW_TO_FIX}"
+        )
     if not set(found.question.answers) <= {clean(answer) for answer in question.answers}:
-        raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other answers now; {MEND}")
+        raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other answers now; {HOW_TO_FIX}")
 
 
 @contextmanager
@@ -173,7 +203,7 @@ def _locked(path: Path) -> Iterator[BufferedRandom | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class SessionCosts:
     """Seconds spent on the questions that were timed: a chunk that a kill cut short is not among them."""
 
     name: str
@@ -183,8 +213,8 @@ class Costs:
     agent: float = 0.0
     total: float = 0.0
 
-    def plus(self, questions: int, seconds: Seconds) -> Costs:
-        return Costs(
+    def plus(self, questions: int, seconds: Seconds) -> SessionCosts:
+        return SessionCosts(
             self.name, self.questions + questions, self.engine + seconds.engine, self.reader + seconds.reader,
             self.agent + seconds.agent, self.total + seconds.total,
         )  # fmt: skip
@@ -195,7 +225,7 @@ class Costs:
         return self.total / self.questions if self.questions else None
 
     @classmethod
-    def read(cls, path: Path, name: str) -> Costs:
+    def read(cls, path: Path, name: str) -> SessionCosts:
         """As written; empty where nothing readable is there, since no figure of quality hangs on it."""
         try:
             return cls(**json.loads(path.read_text()))

@@ -17,7 +17,7 @@ Value = Callable[[Record, int], float]  # of a session with at least one step, a
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`needs_answers`: it does not apply where no answer is known. `percent`: told as 100 times its mean."""
+    """`needs_answers`: it does not apply where no answer is known. `percent`: shown as 100 times its mean."""
 
     name: str
     about: str

@@ -1,26 +1,89 @@
-"""The report: the paper's tables with its figures beside ours, what the differences are worth, figures, examples."""
+"""The report: the paper's tables with its numbers beside ours, significance, figures, example sessions.
+
+Examples are in the layout of `tab:episode_example_*` and chosen by rule: of each agent the session that gained most,
+the one that lost most, and the median.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from orienteer.agents.registry import sees_answers
 from orienteer.evaluation import paper, tables
 from orienteer.evaluation.answer_em import ABOUT, EM_T5
 from orienteer.evaluation.figures import FIGURES
-from orienteer.evaluation.markdown import NONE, code, number, plain, table
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
 from orienteer.evaluation.statistics import BASELINE, TESTED, Comparison, Statistics
-from orienteer.evaluation.summary import Summary
+from orienteer.evaluation.summaries import DEEPEST, Ranks, Summary
+from orienteer.evaluation.tables import NONE, code, number, plain, table
+from orienteer.session import Record
+from orienteer.session.record import RecordedPassage
+
+SHOWN = 2  # passages a query; the last one shows all
+
+
+def choose_examples(rewards: Sequence[float]) -> dict[str, int]:
+    """Rule → the place of its session, by reward; the first of equals. Sessions without answers (NaN) do not count."""
+    judged = [i for i, reward in enumerate(rewards) if not np.isnan(reward)]
+    if not judged:
+        return {}
+    ordered = sorted(judged, key=lambda i: rewards[i])
+    largest = max(judged, key=lambda i: rewards[i])
+    loss = "Largest loss" if rewards[ordered[0]] < 0 else "Smallest gain"
+    return {"Largest gain": largest, loss: ordered[0], "Median": ordered[(len(ordered) - 1) // 2]}
+
+
+def example_table(record: Record, ranks: Ranks) -> str:
+    """The session as a table: for each query the first passages that it brought in, at the end all five."""
+    last = len(record.steps) - 1
+    shown = [place for place, step in enumerate(record.steps) if step.entered or place == last]
+    rows = [row for place in shown for row in _session_rows(record, place, ranks, SHOWN if place < last else None)]
+    answers = ", ".join(map(plain, record.question.answers))
+    left_out = len(record.steps) - len(shown)
+    note = f" Queries that brought in nothing are left out ({left_out})." if left_out else ""
+    return f"Gold answers: {answers}.{note}\n\n" + table(["", "Query and search results", "Score"], rows, left=2)
+
+
+def _session_rows(record: Record, place: int, ranks: Ranks, most: int | None) -> Iterator[list[str]]:
+    step = record.steps[place]
+    yield [f"**q{place}**", code(step.query), number(step.score.total if step.score else None, 3)]
+    shown = step.best if most is None else [id for id in step.best if id in step.entered][:most]
+    for id in shown:
+        yield [f"d{step.best.index(id) + 1}", _session_passage(record.passages[id], ranks.get(id)), ""]
+    if not shown:
+        yield ["", "*no passage*", ""]
+
+
+def _session_passage(passage: RecordedPassage, rank: int | None) -> str:
+    depth = f"&gt; {DEEPEST}" if rank is None else str(rank)
+    title = plain(passage.title or "(no title)")
+    return f"**{title}** (BM25 rank: {depth})<br>… {_marked(passage)} …"
+
+
+def _marked(passage: RecordedPassage) -> str:
+    """The snippet with the reader's answer in bold, and whether it is right; instead of the paper's blue and red."""
+    text, answer = passage.text or "", passage.answer or ""
+    if not answer:
+        return plain(text)
+    # The snippet's blanks are folded, the answer's are the passage's own.
+    before, found, after = text.partition(" ".join(answer.split()))
+    mark = "✓" if passage.exact else "✗"
+    if not found:
+        return f"{plain(text)} [**{plain(answer)}** {mark}]"
+    parts = (plain(before), f"**{plain(found)}** {mark}", plain(after))
+    return " ".join(part for part in parts if part)
+
 
 SURE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ReportData:
     """All that a report tells; `figures` and `examples` are files by name, relative to the report.
 
     `examples` is None where the report shall quote nothing.
@@ -38,7 +101,7 @@ class Findings:
     best_examples: str
 
 
-def report(findings: Findings) -> str:
+def report(findings: ReportData) -> str:
     """The whole of `report.md`."""
     return "\n".join(part for section in SECTIONS for part in (*section(findings), "") if part is not None)
 
@@ -58,7 +121,7 @@ def expansion_counts(figure_data: Mapping[str, Any]) -> dict[str, tuple[int, int
     return counts
 
 
-def _head(findings: Findings) -> list[str]:
+def _head(findings: ReportData) -> list[str]:
     run = findings.run
     rows = [[code(name), code(str(value))] for name, value in run["settings"].items()]
     return [
@@ -76,7 +139,7 @@ def _head(findings: Findings) -> list[str]:
     ]
 
 
-def _all_agents(findings: Findings) -> list[str]:
+def _all_agents(findings: ReportData) -> list[str]:
     generated = [EM_T5] if any(EM_T5 in values for values in findings.metrics.values()) else []
     rows = []
     for agent, values in findings.metrics.items():
@@ -98,7 +161,7 @@ def _all_agents(findings: Findings) -> list[str]:
     ]
 
 
-def _tables(findings: Findings) -> list[str]:
+def _tables(findings: ReportData) -> list[str]:
     sets, data = {findings.data: findings.metrics}, {findings.data: findings.figure_data}
     return ["## The paper's tables", "", *_paper_tables(sets, data)]
 
@@ -131,7 +194,7 @@ def _paper_tables(sets: tables.Sets, figure_data: Mapping[str, Mapping[str, Any]
     ]
 
 
-def _differences(findings: Findings) -> list[str]:
+def _differences(findings: ReportData) -> list[str]:
     lines = [
         "## What the differences are worth",
         "",
@@ -152,7 +215,7 @@ def _differences(findings: Findings) -> list[str]:
     return lines if comparisons else [*lines, "There is nothing to compare.", ""]
 
 
-def _overlap(findings: Findings) -> list[str]:
+def _overlap(findings: ReportData) -> list[str]:
     lines = ["## By answer overlap with the training set", ""]
     groups = findings.statistics.overlap
     if not groups:
@@ -165,7 +228,7 @@ def _overlap(findings: Findings) -> list[str]:
     return [*lines, table(["agent", "questions whose", "n", *QUALITY], rows, left=2)]
 
 
-def _headroom(findings: Findings) -> list[str]:
+def _headroom(findings: ReportData) -> list[str]:
     lines = [
         "## Headroom closed",
         "",
@@ -180,7 +243,7 @@ def _headroom(findings: Findings) -> list[str]:
     return [*lines, f"The ceiling is {code(findings.statistics.ceiling)}.", "", table(["agent", *names], rows)]
 
 
-def _endings(findings: Findings) -> list[str]:
+def _endings(findings: ReportData) -> list[str]:
     kinds = list(dict.fromkeys(kind for each in findings.summaries for kind in sorted(each.endings)))
     rows = []
     for each in findings.summaries:
@@ -198,7 +261,7 @@ def _endings(findings: Findings) -> list[str]:
     ]
 
 
-def _figures(findings: Findings) -> list[str]:
+def _figures(findings: ReportData) -> list[str]:
     if not findings.figures:
         return ["## Figures", "", "None was drawn; `figures.json` has the numbers.", ""]
     captions = {name: caption for name, (caption, _) in FIGURES.items()}
@@ -209,7 +272,7 @@ def _figures(findings: Findings) -> list[str]:
     return parts
 
 
-def _examples(findings: Findings) -> list[str]:
+def _examples(findings: ReportData) -> list[str]:
     if findings.examples is None:
         return []
     lines = [
@@ -225,7 +288,7 @@ def _examples(findings: Findings) -> list[str]:
     return [*lines, findings.best_examples, "By agent:", "", *links, ""]
 
 
-SECTIONS: tuple[Callable[[Findings], list[str]], ...] = (
+SECTIONS: tuple[Callable[[ReportData], list[str]], ...] = (
     _head, _all_agents, _tables, _differences, _overlap, _headroom, _endings, _figures, _examples,
 )  # fmt: skip
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from orienteer.data.atomic import atomic_write
-from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.summary import Summary
+from orienteer.evaluation.journal import EvaluationError
+from orienteer.evaluation.summaries import Summary
 from orienteer.session import Record
 
 _BUFFER = 1 << 15
@@ -49,7 +49,7 @@ class RunFiles:
         )
 
 
-class Judgements:
+class Qrels:
     """rel of what the agents saw; a question with answers of which nothing was seen still counts, by an empty line.
 
     With `more`, what the file already has stays: it is of agents whose sessions are not here.

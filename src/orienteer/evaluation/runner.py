@@ -4,7 +4,7 @@
     OUT/statistics.json   intervals, tests, results by answer overlap, headroom closed
     OUT/report.md         the paper's tables and figures, its numbers beside ours; examples/ and figures/ belong to it
     OUT/runs/, qrels.trec, sessions/
-    OUT/summaries/        each agent's numbers by question, without texts
+    OUT/summaries/        each agent's numbers by question, without texts; packed: OUT/summaries.jsonl.zst
     OUT/answers/          the answer generator's, where there is one
     OUT/costs/            seconds
 
@@ -33,23 +33,32 @@ from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, fingerprint_of
-from orienteer.evaluation import examples, summaries
+from orienteer.evaluation import summaries
 from orienteer.evaluation.answer_em import Generator, exact_matches
-from orienteer.evaluation.depth import ranks_of
-from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.figure_data import figure_data
-from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, read_landscape
-from orienteer.evaluation.files import file_names, write_json
-from orienteer.evaluation.journal import Costs, Journal, provenance, read_journal
-from orienteer.evaluation.markdown import code
-from orienteer.evaluation.overlap import overlapping
-from orienteer.evaluation.playing import Crew, Game, Player, play_all
-from orienteer.evaluation.progress import Clock, OnProgress
-from orienteer.evaluation.recorded import play_alike
-from orienteer.evaluation.report import Findings, combined, link, report
-from orienteer.evaluation.run_files import Judgements, RunFiles
-from orienteer.evaluation.statistics import Statistics, statistics
-from orienteer.evaluation.summary import Summary
+from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, figure_data, read_landscape
+from orienteer.evaluation.journal import (
+    EvaluationError,
+    Journal,
+    SessionCosts,
+    file_names,
+    provenance,
+    read_journal,
+    write_json,
+)
+from orienteer.evaluation.report import ReportData, choose_examples, combined, example_table, link, report
+from orienteer.evaluation.run_files import Qrels, RunFiles
+from orienteer.evaluation.sessions import (
+    AgentRun,
+    OnProgress,
+    ProgressClock,
+    Schedule,
+    WorkerConfig,
+    play_alike,
+    play_all,
+)
+from orienteer.evaluation.statistics import Statistics, overlapping, statistics
+from orienteer.evaluation.summaries import Summary, ranks_of
+from orienteer.evaluation.tables import code
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
 from orienteer.session import Environment, Record, Settings, from_line
@@ -85,7 +94,7 @@ def evaluate(
     texts: bool = True,
     command: str = "",
     progress: OnProgress | None = None,
-    crew: Crew | None = None,
+    workers: WorkerConfig | None = None,
     answerer: Generator | None = None,
 ) -> Evaluation:
     """Plays every agent on every question, judges, and writes the folder `out`.
@@ -95,33 +104,33 @@ def evaluate(
     training    questions that agents were trained on, for results by answer overlap
     landscape   a file of measures by λ1 and λ2, to be drawn
     texts       whether the report has example sessions, which quote questions and passages
-    command     the command line, to be told in the report
+    command     the command line, for the report
     progress    called after each chunk
-    crew        workers to play the sessions, each with an engine and a reader of its own; None: this process
+    workers     worker processes to play the sessions, each with an engine and a reader of its own; None: this process
     answerer    an answer generator, for EM-T5
 
     A folder in which this evaluation was begun is continued; agents may be added to a finished one, of which the
     summaries are enough.
     """
     if (
-        crew is not None
+        workers is not None
         and (own := next((agent for agent in agents if isinstance(agent, ConfiguredAgent)), None)) is not None
     ):
         raise EvaluationError(
-            f"the agent {own.name!r} is an object, which workers cannot make; name one, or leave out crew"
+            f"the agent {own.name!r} is an object, which workers cannot make; name one, or leave out workers"
         )
-    work = _prepare(engine, reader, questions, agents, Path(out), settings or Settings(), chunk)
+    job = _prepare(engine, reader, questions, agents, Path(out), settings or Settings(), chunk)
     points = read_landscape(Path(landscape)) if landscape is not None else None
     if figures or points is not None:
         check_matplotlib()
-    players = [Player(entry, work.environment(entry), work.journals[entry.name]) for entry in work.played]
-    game = Game(players, work.questions, chunk, work.settings, crew, work.records)
-    clock = Clock(work.entries, len(work.questions), progress)
-    for agent in work.taken:
-        clock.tell(agent, len(work.questions), 0.0)
-    play_all(game, clock)
-    with _only_one(work.out):
-        return _judge(work, data, training, points, figures, texts, command, answerer)
+    runs = [AgentRun(entry, job.environment(entry), job.journals[entry.name]) for entry in job.played]
+    schedule = Schedule(runs, job.questions, chunk, job.settings, workers, job.records)
+    clock = ProgressClock(job.entries, len(job.questions), progress)
+    for agent in job.taken:
+        clock.advance(agent, len(job.questions), 0.0)
+    play_all(schedule, clock)
+    with _only_one(job.out):
+        return _judge(job, data, training, points, figures, texts, command, answerer)
 
 
 def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.PathLike[str]) -> None:
@@ -138,7 +147,7 @@ def write_tables(folders: Mapping[str, str | os.PathLike[str]], file: str | os.P
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Job:
     """An evaluation checked and ready to begin; `taken` are the agents whose summaries stand for their sessions."""
 
     engine: Engine
@@ -168,15 +177,15 @@ class _Work:
     def summary_file(self, entry: ConfiguredAgent) -> Path:
         return self.out / "summaries" / f"{self.journals[entry.name].name}.json"
 
-    def told(self, entry: ConfiguredAgent) -> dict[str, Any]:
-        """What the agent's summary is of."""
-        return summaries.told(entry, provenance(entry, self.environment(entry)), self.questions_fingerprint)
+    def identity(self, entry: ConfiguredAgent) -> dict[str, Any]:
+        """What the agent's summary is made from."""
+        return summaries.identity(entry, provenance(entry, self.environment(entry)), self.questions_fingerprint)
 
 
 def _prepare(
     engine: Engine, reader: Reader, questions: Iterable[Question], agents: Sequence[str | ConfiguredAgent], out: Path,
     settings: Settings, chunk: int,
-) -> _Work:  # fmt: skip
+) -> _Job:  # fmt: skip
     """Everything that can be wrong is found here, before any work starts."""
     asked = list(questions)
     if not asked:
@@ -196,75 +205,78 @@ def _prepare(
         raise EvaluationError(f"{out}: cannot be written: {error.strerror}; choose another folder") from None
     journals = {agent: Journal(out, name) for agent, name in file_names(entry.name for entry in entries).items()}
     digest = summaries.questions_fingerprint(asked)
-    work = _Work(engine, reader, asked, digest, entries, journals, settings, out)
-    return replace(work, taken=_judged_before(work))
+    job = _Job(engine, reader, asked, digest, entries, journals, settings, out)
+    return replace(job, taken=_judged_before(job))
 
 
-def _judged_before(work: _Work) -> dict[str, Summary]:
+def _judged_before(job: _Job) -> dict[str, Summary]:
     """The summaries of agents that have no journal."""
-    return {
-        entry.name: summaries.load(file, work.told(entry), entry, len(work.questions))
-        for entry in work.entries
-        if not work.journals[entry.name].begun and (file := work.summary_file(entry)).exists()
-    }
+    packed = summaries.packed_rows(job.out)
+    taken = {}
+    for entry in job.entries:
+        file, row = job.summary_file(entry), packed.get(entry.name)
+        if not job.journals[entry.name].begun and (file.exists() or row is not None):
+            row = None if file.exists() else row
+            taken[entry.name] = summaries.load(file, row, job.identity(entry), entry, len(job.questions))
+    return taken
 
 
 def _judge(
-    work: _Work, data: str, training: Iterable[Question] | None, points: Sequence[Mapping[str, float]] | None,
+    job: _Job, data: str, training: Iterable[Question] | None, points: Sequence[Mapping[str, float]] | None,
     figures: bool, texts: bool, command: str, answerer: Generator | None,
 ) -> Evaluation:  # fmt: skip
     """Reads the finished journals through and writes all files that follow from them."""
-    judged = _read_through(work)
+    judged = _read_through(job)
     for each in judged:
-        if each.name not in work.taken:
-            summaries.save(work.summary_file(each.entry), work.told(each.entry), each)
+        if each.name not in job.taken:
+            summaries.save(job.summary_file(each.entry), job.identity(each.entry), each)
     if answerer is not None:
-        _generate(work, judged, answerer)
+        _generate(job, judged, answerer)
     metrics = {each.name: each.means() for each in judged}
-    run = _run(work, judged) | ({"answerer_fingerprint": answerer.fingerprint} if answerer is not None else {})
-    overlaps = None if training is None else overlapping(work.questions, training)
-    stats = statistics(judged, seed=work.settings.seed, overlaps=overlaps)
+    run = _run(job, judged) | ({"answerer_fingerprint": answerer.fingerprint} if answerer is not None else {})
+    overlaps = None if training is None else overlapping(job.questions, training)
+    stats = statistics(judged, seed=job.settings.seed, overlaps=overlaps)
     drawing = figure_data(judged)
-    files = draw_all(drawing, work.out / "figures") if figures else {}
+    files = draw_all(drawing, job.out / "figures") if figures else {}
     if points is not None:
-        files["reward-landscape"] = work.out / "figures" / "reward-landscape.svg"
+        files["reward-landscape"] = job.out / "figures" / "reward-landscape.svg"
         draw_landscape(points, files["reward-landscape"])
-    shown = _write_examples(work, judged) if texts else {}
+    shown = _write_examples(job, judged) if texts else {}
     best = max(shown, key=lambda agent: metrics[agent]["score"], default="")
-    write_json(work.out / "statistics.json", stats.as_dict())
-    write_json(work.out / "figures.json", drawing)
-    findings = Findings(
+    write_json(job.out / "statistics.json", stats.as_dict())
+    write_json(job.out / "figures.json", drawing)
+    findings = ReportData(
         data, command, run, metrics, judged, stats, drawing,
-        {name: link(file, work.out) for name, file in files.items()},
-        {agent: link(file, work.out) for agent, (file, _) in shown.items()} if texts else None,
+        {name: link(file, job.out) for name, file in files.items()},
+        {agent: link(file, job.out) for agent, (file, _) in shown.items()} if texts else None,
         shown[best][1] if best else "",
     )  # fmt: skip
-    atomic_write(work.out / "report.md", report(findings))
+    atomic_write(job.out / "report.md", report(findings))
     # Last, so that a folder with metrics.json in it is a finished evaluation.
-    write_json(work.out / "metrics.json", {**metrics, "_run": run})
-    timed = {entry.name: Costs.read(work.journals[entry.name].costs, entry.name).seconds for entry in work.entries}
-    return Evaluation(work.out, metrics, {name: s for name, s in timed.items() if s is not None}, run, stats)
+    write_json(job.out / "metrics.json", {**metrics, "_run": run})
+    timed = {entry.name: SessionCosts.read(job.journals[entry.name].costs, entry.name).seconds for entry in job.entries}
+    return Evaluation(job.out, metrics, {name: s for name, s in timed.items() if s is not None}, run, stats)
 
 
-def _read_through(work: _Work) -> list[Summary]:
+def _read_through(job: _Job) -> list[Summary]:
     """All agents' records side by side, question by question: once through every file. Then with what was taken."""
-    found = {entry.name: Summary(entry) for entry in work.played}
+    found = {entry.name: Summary(entry) for entry in job.played}
     if found:
-        _read_journals(work, list(found.values()))
-    return [work.taken.get(entry.name) or found[entry.name] for entry in work.entries]
+        _read_journals(job, list(found.values()))
+    return [job.taken.get(entry.name) or found[entry.name] for entry in job.entries]
 
 
-def _read_journals(work: _Work, found: Sequence[Summary]) -> None:
-    runs = [RunFiles(work.out, work.journals[each.name].name, each) for each in found]
-    judgements = Judgements(work.out, more=bool(work.taken))
+def _read_journals(job: _Job, found: Sequence[Summary]) -> None:
+    runs = [RunFiles(job.out, job.journals[each.name].name, each) for each in found]
+    judgements = Qrels(job.out, more=bool(job.taken))
     journals = [
-        read_journal(work.journals[entry.name], provenance(entry, work.environment(entry)), work.questions)
-        for entry in work.played
+        read_journal(job.journals[entry.name], provenance(entry, job.environment(entry)), job.questions)
+        for entry in job.played
     ]
     deep = any(summary.refines for summary in found)
-    waiting = iter(work.questions)
+    waiting = iter(job.questions)
     while part := list(islice(waiting, _AT_ONCE)):
-        ranks = ranks_of(work.engine, [question.question for question in part]) if deep else [{}] * len(part)
+        ranks = ranks_of(job.engine, [question.question for question in part]) if deep else [{}] * len(part)
         for each in ranks:
             records = [next(journal) for journal in journals]
             judgements.add(records)
@@ -278,45 +290,45 @@ def _read_journals(work: _Work, found: Sequence[Summary]) -> None:
     judgements.finish()
 
 
-def _generate(work: _Work, judged: Sequence[Summary], answerer: Generator) -> None:
+def _generate(job: _Job, judged: Sequence[Summary], answerer: Generator) -> None:
     """Every agent's questions answered from its final passages."""
     known: dict[str, str] = {}
     for each in judged:
-        file = work.out / "answers" / f"{work.journals[each.name].name}.jsonl"
-        each.generated = exact_matches(answerer, work.engine, work.questions, each.final, file, known)
+        file = job.out / "answers" / f"{job.journals[each.name].name}.jsonl"
+        each.generated = exact_matches(answerer, job.engine, job.questions, each.final, file, known)
 
 
-def _write_examples(work: _Work, judged: Sequence[Summary]) -> dict[str, tuple[Path, str]]:
+def _write_examples(job: _Job, judged: Sequence[Summary]) -> dict[str, tuple[Path, str]]:
     """Agent → the file of its examples, and what it says; of agents whose sessions are here."""
     written = {}
     for summary in judged:
-        here = summary.refines and summary.name not in work.taken
-        chosen = examples.choose(summary.values["reward"]) if here else {}
+        here = summary.refines and summary.name not in job.taken
+        chosen = choose_examples(summary.values["reward"]) if here else {}
         if not chosen:
             continue
         parts = []
-        lines = _lines(work.journals[summary.name].file, set(chosen.values()))
+        lines = _lines(job.journals[summary.name].file, set(chosen.values()))
         for rule, place in chosen.items():
             record = from_line(lines[place])
-            [ranks] = ranks_of(work.engine, [record.question.question])
+            [ranks] = ranks_of(job.engine, [record.question.question])
             gain = summary.values["reward"][place]
-            parts.append(f"### {rule} of {code(summary.name)}: {gain:+.3f}\n\n{examples.lay_out(record, ranks)}")
-        file = work.out / "examples" / f"{work.journals[summary.name].name}.md"
+            parts.append(f"### {rule} of {code(summary.name)}: {gain:+.3f}\n\n{example_table(record, ranks)}")
+        file = job.out / "examples" / f"{job.journals[summary.name].name}.md"
         text = "\n".join(parts)
         atomic_write(file, f"# Example sessions of {code(summary.name)}\n\n{text}")
         written[summary.name] = (file, text)
     return written
 
 
-def _run(work: _Work, judged: Sequence[Summary]) -> dict[str, Any]:
+def _run(job: _Job, judged: Sequence[Summary]) -> dict[str, Any]:
     return {
-        "n": len(work.questions),
+        "n": len(job.questions),
         "judged": judged[0].judged,
-        "settings": work.settings.as_dict(),
-        "index_fingerprint": fingerprint_of(work.engine),
-        "reader_fingerprint": fingerprint_of(work.reader),
-        "questions_fingerprint": work.questions_fingerprint,
-        "agents": {entry.name: entry.settings.as_dict() for entry in work.entries},
+        "settings": job.settings.as_dict(),
+        "index_fingerprint": fingerprint_of(job.engine),
+        "reader_fingerprint": fingerprint_of(job.reader),
+        "questions_fingerprint": job.questions_fingerprint,
+        "agents": {entry.name: entry.settings.as_dict() for entry in job.entries},
         "orienteer": version("orienteer"),
     }
 

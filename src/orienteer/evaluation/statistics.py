@@ -1,26 +1,121 @@
-"""What the figures are worth: intervals, tests against baselines, results by answer overlap, headroom closed."""
+"""Statistics of an evaluation: intervals, paired tests, planned comparisons, answer overlap, headroom closed.
+
+Bootstrap and permutation tests resample questions. A report tests every agent against every baseline, with Holm's
+correction over all of them; `compare` corrects only for the few pairs that were asked for.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from orienteer.data.passage import Question
+from orienteer.evaluation.journal import EvaluationError
 from orienteer.evaluation.measures import QUALITY
-from orienteer.evaluation.overlap import GROUPS
-from orienteer.evaluation.significance import bootstrap, holm, permutation_test
-from orienteer.evaluation.summary import Summary
+from orienteer.evaluation.summaries import Summary, stored_rows
+from orienteer.reader.answer_matching import answer_forms
+
+GROUPS = ("answer in the training set", "answer not in it")
+
+
+def overlapping(questions: Sequence[Question], training: Iterable[Question]) -> NDArray[np.bool_]:
+    """True where some gold answer equals, once normalised, some answer of the training set."""
+    known = {form for question in training for form in answer_forms(question.answers)}
+    return np.array([any(form in known for form in answer_forms(q.answers)) for q in questions], bool)
+
+
+Floats = NDArray[np.float64]
+
+RESAMPLES = 2_000
+PERMUTATIONS = 10_000
+_EXACT_UP_TO = 12  # differing pairs; all 2^12 swaps are fewer than the random ones
+_BLOCK = 1 << 22  # numbers drawn at once
+
+
+def bootstrap(values: ArrayLike, *, seed: int, level: float = 0.95, resamples: int = RESAMPLES) -> Floats:
+    """Percentile intervals [M, 2] of the means of columns [N, M]; the columns share their draws."""
+    table = _columns(values)
+    count = len(table)
+    if count == 0:
+        return np.full((table.shape[1], 2), np.nan)
+    draw = np.random.default_rng(seed)
+    means = []
+    for rows in _blocks(resamples, count):
+        times = draw.multinomial(count, np.full(count, 1 / count), size=rows)  # [rows, N]: how often each is drawn
+        means.append(times @ table / count)
+    tail = (1 - level) / 2
+    # The last bits of a product depend on how the machine splits it; a figure must not.
+    return np.round(np.quantile(np.concatenate(means), [tail, 1 - tail], axis=0).T, 9)
+
+
+def permutation_test(differences: ArrayLike, *, seed: int, permutations: int = PERMUTATIONS) -> Floats:
+    """Two-sided p-values [M] of paired differences [N, M]: how often random signs give as large a mean.
+
+    Exact where few pairs differ; otherwise (1 + as large) / (1 + drawn), so that p is never 0.
+    """
+    table = _columns(differences)
+    exact = [np.count_nonzero(column) <= _EXACT_UP_TO for column in table.T]
+    p = np.array([_exact(column) if small else np.nan for column, small in zip(table.T, exact, strict=True)])
+    if not all(exact):
+        p[~np.array(exact)] = _sampled(table[:, ~np.array(exact)], np.random.default_rng(seed), permutations)
+    return p
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given: step-down, never below an earlier one, at most 1."""
+    count = len(p_values)
+    adjusted, highest = [0.0] * count, 0.0
+    for place, i in enumerate(sorted(range(count), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (count - place) * p_values[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+def _exact(column: Floats) -> float:
+    """All swaps of the pairs that differ, tried."""
+    differing = column[column != 0]
+    codes = np.arange(2 ** len(differing))[:, None] >> np.arange(len(differing)) & 1
+    return float(np.mean(_as_large((1 - 2 * codes) @ differing, differing.sum())))
+
+
+def _sampled(table: Floats, draw: np.random.Generator, permutations: int) -> Floats:
+    """Random swaps; a difference that is 0 stays 0 whatever its sign, so all columns share the signs."""
+    observed = table.sum(axis=0)
+    larger = np.ones(table.shape[1])
+    for rows in _blocks(permutations, len(table)):
+        signs = 1.0 - 2.0 * draw.integers(0, 2, size=(rows, len(table)), dtype=np.int8)
+        larger += _as_large(signs @ table, observed).sum(axis=0)
+    p: Floats = larger / (1 + permutations)
+    return p
+
+
+def _as_large(sums: Floats, observed: ArrayLike) -> NDArray[np.bool_]:
+    # Sums of the same numbers in another order may differ in the last bits; those are ties.
+    return np.abs(sums) >= np.abs(observed) * (1 - 1e-12) - 1e-12
+
+
+def _columns(values: ArrayLike) -> Floats:
+    table = np.asarray(values, np.float64)
+    return table[:, None] if table.ndim == 1 else table
+
+
+def _blocks(total: int, width: int) -> list[int]:
+    """Row counts that add up to `total`, each block at most some tens of megabytes."""
+    rows = max(1, _BLOCK // max(1, width))
+    return [min(rows, total - start) for start in range(0, total, rows)]
+
 
 BASELINE = "bm25+ps"
 # Also as much plain reading as a session costs, and what an expert would try without learning.
 BASELINES = re.compile(rf"{re.escape(BASELINE)}|bm25@\d+\+ps|prf-answer")
 TESTED = ("NDCG@5", "Top-1", "Top-5", "EM-MR", "score")
 
-Floats = NDArray[np.float64]
 ByAgent = Mapping[str, Mapping[str, float]]
 
 
@@ -147,3 +242,43 @@ def _overlap(
 
 def _pair(bounds: Sequence[float]) -> tuple[float, float]:
     return bounds[0], bounds[1]
+
+
+def compare(
+    folder: Path, groups: Sequence[Sequence[str]], measures: Sequence[str] = TESTED, *, seed: int = 0
+) -> list[Comparison]:
+    """The first agent of each group minus each of its others, over the questions of a finished evaluation."""
+    check_measures(measures)
+    for group in groups:
+        if len(group) < 2:
+            raise EvaluationError(f"{','.join(group)!r}: one agent; expected two or more, with commas between")
+    if not groups:
+        raise EvaluationError("nothing to compare; name two agents or more")
+    pairs = dict.fromkeys((group[0], other) for group in groups for other in group[1:])
+    values = read_values(folder, list(dict.fromkeys(agent for group in groups for agent in group)), measures)
+    tables = {agent: np.stack(list(columns.values()), axis=1) for agent, columns in values.items()}  # [N, measures]
+    judged = ~np.isnan(np.concatenate(list(tables.values()), axis=1)).any(axis=1)
+    if not judged.any():
+        raise EvaluationError(f"{folder}: no question with answers; there is nothing to compare")
+    return paired({agent: 100 * table[judged] for agent, table in tables.items()}, list(pairs), measures, seed)
+
+
+def check_measures(measures: Sequence[str]) -> None:
+    """Differences are of measures of quality."""
+    if not measures:
+        raise EvaluationError(f"nothing to compare: no measure; expected some of {', '.join(QUALITY)}")
+    for measure in measures:
+        if measure not in QUALITY:
+            raise EvaluationError(f"{measure!r} is no measure of quality; expected some of {', '.join(QUALITY)}")
+
+
+def read_values(folder: Path, agents: Sequence[str], measures: Sequence[str]) -> dict[str, dict[str, Floats]]:
+    """Agent → measure → one value a question [N], from the summaries in `folder`; NaN where it does not apply."""
+    found = stored_rows(folder)
+    if missing := sorted(set(agents) - set(found)):
+        here = f"there are those of {', '.join(sorted(found))}" if found else "there is none; run `orienteer evaluate`"
+        raise EvaluationError(f"{folder}: no summary of {', '.join(missing)}; {here}")
+    for what in ("questions", "index", "reader"):
+        if len({found[agent][what] for agent in agents}) > 1:
+            raise EvaluationError(f"{folder}: its agents were judged with several {what}; evaluate them together")
+    return {agent: {name: np.array(found[agent]["values"][name], np.float64) for name in measures} for agent in agents}

@@ -1,39 +1,188 @@
-"""An agent's `Summary` as a file, without any text of questions or passages, to be judged again without its sessions.
+"""Summaries: what is kept of an agent's sessions for tables and figures, by question and step, without any text.
 
-    OUT/summaries/AGENT.json   what it is of, then the numbers
+    OUT/summaries/AGENT.json     its identity, then the numbers
+    OUT/summaries.jsonl.zst      the same rows, packed: one line an agent (`pack`, `orienteer evaluate --pack`)
 
-Every float is read back to the bit, and counts keep their order: what follows from a summary that was read is what
-follows from the sessions themselves.
+Every float is read back to the bit, and counts keep their order: a stored summary gives the same tables and figures as
+the sessions themselves. `ranks_of` is the depth of a passage: its BM25 rank under the question (`fig:exploration`).
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orienteer.agents import ConfiguredAgent
 from orienteer.data.atomic import atomic_write
+from orienteer.data.compression import read_blocks
 from orienteer.data.passage import Question
-from orienteer.engine.protocol import fingerprint_of
-from orienteer.evaluation.errors import EvaluationError
-from orienteer.evaluation.journal import MEND
-from orienteer.evaluation.measures import MEASURES
-from orienteer.evaluation.summary import Summary
+from orienteer.engine.protocol import Engine, Hit, fingerprint_of
+from orienteer.errors import OrienteerError, QueryError
+from orienteer.evaluation.answer_em import EM_T5, Final, final_passages
+from orienteer.evaluation.journal import HOW_TO_FIX, EvaluationError
+from orienteer.evaluation.measures import BY_STEP, MEASURES
+from orienteer.query import BOOSTS, Query, Refinement
+from orienteer.session import Record, Undo
 from orienteer.session.record import Provenance
 
+DEEPEST = 1000
+BINS = (5, 10, 20, 50, 100, 200, 500, DEEPEST)  # the last rank of each; deeper ones, and no match at all, come after
+LABELS = (*(f"{low + 1}–{high}" for low, high in zip((0, *BINS[:-1]), BINS, strict=True)), f"> {DEEPEST}")
+
+Ranks = Mapping[str, int]
+
+
+def ranks_of(engine: Engine, questions: Sequence[str]) -> list[Ranks]:
+    """For each question the ranks of the first 1,000 passages that it finds by itself; none where it is refused."""
+    try:
+        lists: Sequence[Sequence[Hit]] = engine.search_many([Query(question) for question in questions], DEEPEST)
+    except QueryError:
+        lists = [_alone(engine, question) for question in questions]
+    return [{hit.id: rank for rank, hit in enumerate(hits, 1)} for hits in lists]
+
+
+def bin_of(rank: int | None) -> int:
+    """The place of a rank in `LABELS`."""
+    return next((i for i, last in enumerate(BINS) if rank is not None and rank <= last), len(BINS))
+
+
+def _alone(engine: Engine, question: str) -> Sequence[Hit]:
+    try:
+        return engine.search(Query(question), DEEPEST)
+    except QueryError:
+        return ()
+
+
+Floats = NDArray[np.float64]
+
+
+def _boost(weight: float) -> str:
+    return f"^{f'{weight:g}'.removeprefix('0')}"
+
+
+# As the paper names them: by operator and field, a boost by its weight.
+ACTION_TYPES = ("or", "+c", "+t", "-c", "-t", *map(_boost, BOOSTS), "undo")
+
+
+def action_type(action: Refinement | Undo) -> str:
+    if isinstance(action, Undo):
+        return "undo"
+    match action.op:
+        case "or":
+            return "or"
+        case "^":
+            return _boost(action.weight)
+        case op:
+            return op + action.field[0]
+
+
+@dataclass(slots=True)
+class Summary:
+    """An agent's sessions in numbers; `add` takes them one by one, in the questions' order.
+
+    values   measure → its value for each question, NaN where it does not apply
+    gains    for each step from the first, S after it less S before, of the sessions that took it
+    depths   how many distinct passages seen lie at each depth, and how many of the final five
+    final    each question's final passages
+    generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
+    """
+
+    entry: ConfiguredAgent
+    values: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
+    lengths: Counter[int] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
+    endings: Counter[str] = field(default_factory=Counter)
+    gains: list[list[float]] = field(default_factory=list)
+    depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
+    final_depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
+    final: list[list[Final]] = field(default_factory=list)
+    generated: list[float] = field(default_factory=list)
+    dead_ends: int = 0
+    judged: int = 0
+    step_sums: Floats = field(init=False)  # [steps + 1, measures], over judged questions
+
+    def __post_init__(self) -> None:
+        self.step_sums = np.zeros((self.entry.settings.steps + 1, len(BY_STEP)))
+
+    def add(self, record: Record, ranks: Ranks) -> None:
+        for name, measure in MEASURES.items():
+            value = measure.of(record)
+            self.values[name].append(np.nan if value is None else value)
+        self.final.append(final_passages(record))
+        self.lengths[max(0, len(record.steps) - 1)] += 1
+        self.endings[record.ended or "open"] += 1
+        self.dead_ends += sum(not step.hits for step in record.steps[1:])
+        self.actions.update(action_type(step.action) for step in record.steps if step.action is not None)
+        for id in record.passages:
+            self.depths[bin_of(ranks.get(id))] += 1
+        for id in record.best:
+            self.final_depths[bin_of(ranks.get(id))] += 1
+        if record.question.answers:
+            self.judged += 1
+            self._add_steps(record)
+
+    def _add_steps(self, record: Record) -> None:
+        last = max(0, len(record.steps) - 1)
+        for step in range(min(last + 1, len(self.step_sums))):
+            row = [MEASURES[name].of(record, step) or 0.0 for name in BY_STEP]
+            # A session that has ended keeps what it has: its last row counts for all steps after it.
+            self.step_sums[step : None if step == last else step + 1] += row
+        scores = [step.score.total for step in record.steps if step.score is not None]
+        for step, (before, after) in enumerate(pairwise(scores)):
+            while len(self.gains) <= step:
+                self.gains.append([])
+            self.gains[step].append(after - before)
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def refines(self) -> bool:
+        """Whether the agent may refine at all; without, there is nothing to say about steps."""
+        return self.entry.settings.steps > 0
+
+    def column(self, measure: str) -> Floats:
+        return np.array(self.values[measure], np.float64)
+
+    def means(self) -> dict[str, float]:
+        """Each measure's mean over the questions it applies to, in percent where it is a share."""
+        means = {}
+        for name, measure in MEASURES.items():
+            column = self.column(name)
+            column = column[~np.isnan(column)]
+            if len(column):
+                means[name] = float(np.mean(column)) * (100 if measure.percent else 1)
+        if self.generated and not np.isnan(self.generated).all():
+            means[EM_T5] = 100 * float(np.nanmean(self.generated))
+        return means
+
+    def by_step(self) -> Mapping[str, list[float]]:
+        """Each measure in percent after 0, 1, … steps; empty where no answer is known."""
+        if not self.judged:
+            return {}
+        table = 100 * self.step_sums / self.judged
+        return {name: table[:, i].tolist() for i, name in enumerate(BY_STEP)}
+
+
 FORMAT, VERSION = "orienteer summary", 1
+PACKED = "summaries.jsonl.zst"
 
 
-def told(entry: ConfiguredAgent, played: Provenance, questions: str) -> dict[str, Any]:
-    """What a summary is of; `questions` is their fingerprint, that of the weights is empty where there are none.
+def identity(entry: ConfiguredAgent, played: Provenance, questions: str) -> dict[str, Any]:
+    """What a summary was made from; `questions` is their fingerprint, `weights` is empty for an agent without weights.
 
-    Sessions do not tell with which weights they were played: the weights are those of the agent when it is judged.
+    Session records do not hold the weights: they are those of the agent when it is judged.
     """
     return {
         "format": FORMAT, "version": VERSION,
@@ -47,9 +196,9 @@ def questions_fingerprint(questions: Sequence[Question]) -> str:
     return blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
 
 
-def save(file: Path, told: Mapping[str, Any], summary: Summary) -> None:
+def save(file: Path, identity: Mapping[str, Any], summary: Summary) -> None:
     row = {
-        **told,
+        **identity,
         "values": {name: [None if np.isnan(v) else v for v in column] for name, column in summary.values.items()},
         **{name: list(getattr(summary, name).items()) for name in ("lengths", "actions", "endings")},
         "gains": summary.gains,
@@ -58,24 +207,65 @@ def save(file: Path, told: Mapping[str, Any], summary: Summary) -> None:
         "step_sums": summary.step_sums.tolist(),
         "final": summary.final,
     }  # fmt: skip
-    atomic_write(file, json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n")
+    atomic_write(file, _line(row))
 
 
-def load(file: Path, expected: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:
-    """The summary that a file holds, checked to be of `expected`, as `told` tells it, and of so many questions."""
+def packed_rows(out: Path) -> dict[str, dict[str, Any]]:
+    """Agent → its row in the packed file of an evaluation's folder; empty where there is none."""
+    packed = out / PACKED
+    if not packed.exists():
+        return {}
     try:
-        row = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise EvaluationError(f"{file}: not JSON that can be read: {error}; {MEND}") from None
+        lines = b"".join(read_blocks(packed)).splitlines()
+        return {row["agent"]: row for row in map(json.loads, lines)}
+    except (OSError, ValueError, KeyError, TypeError, OrienteerError) as error:
+        raise EvaluationError(f"{packed}: not summaries that can be read: {error!r}; evaluate again") from None
+
+
+def stored_rows(out: Path) -> dict[str, dict[str, Any]]:
+    """Agent → its row, of all summaries in an evaluation's folder, packed or not; a file of its own wins."""
+    rows = packed_rows(out)
+    for file in sorted((out / "summaries").glob("*.json")):
+        try:
+            row = json.loads(file.read_bytes())
+            rows[row["agent"]] = row
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EvaluationError(f"{file}: not a summary that can be read: {error!r}; evaluate again") from None
+    return rows
+
+
+def pack(out: Path) -> int:
+    """Moves all summaries of an evaluation's folder into the one compressed file; returns how many it holds."""
+    rows = list(stored_rows(out).values())
+    if rows:
+        atomic_write(out / PACKED, map(_line, rows))
+        shutil.rmtree(out / "summaries", ignore_errors=True)
+    return len(rows)
+
+
+def load(
+    file: Path, packed: Mapping[str, Any] | None, expected: Mapping[str, Any], entry: ConfiguredAgent, questions: int
+) -> Summary:
+    """The summary in a file, or the packed row; checked to match `expected` (see `identity`) and the question count."""
+    row, where = packed, file if packed is None else file.parent.with_name(PACKED)
+    if row is None:
+        try:
+            row = json.loads(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise EvaluationError(f"{file}: not JSON that can be read: {error}; {HOW_TO_FIX}") from None
     if not isinstance(row, dict) or (row.get("format"), row.get("version")) != (FORMAT, VERSION):
-        raise EvaluationError(f"{file}: not an {FORMAT} of version {VERSION}, which this program reads; {MEND}")
+        raise EvaluationError(f"{where}: not an {FORMAT} of version {VERSION}, which this program reads; {HOW_TO_FIX}")
     for what, now in expected.items():
         if (was := row.get(what)) != now:
-            raise EvaluationError(f"{file}: judged with the {what} {was!r}, this is {now!r}; {MEND}")
+            raise EvaluationError(f"{where}: judged with the {what} {was!r}, this is {now!r}; {HOW_TO_FIX}")
     try:
         return _summary(row, entry, questions)
     except (KeyError, TypeError, ValueError) as error:
-        raise EvaluationError(f"{file}: a damaged summary: {type(error).__name__}: {error}; {MEND}") from None
+        raise EvaluationError(f"{where}: a damaged summary: {type(error).__name__}: {error}; {HOW_TO_FIX}") from None
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def _summary(row: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orienteer.engine.protocol import Engine, Explains
-from orienteer.evaluation.depth import DEEPEST
+from orienteer.evaluation.summaries import DEEPEST
 from orienteer.query import Query
 from orienteer.serve.responses import View
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orienteer.errors import OrienteerError
-from orienteer.evaluation.files import file_names
+from orienteer.evaluation.journal import file_names
 from orienteer.evaluation.measures import MEASURES
-from orienteer.evaluation.summary import action_type
+from orienteer.evaluation.summaries import action_type
 from orienteer.query import Refinement
 from orienteer.serve.errors import NoGalleryError
 from orienteer.serve.responses import View
