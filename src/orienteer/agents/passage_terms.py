@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine, StoresTerms
 
-_REMEMBERED = 1 << 14  # passages; the same ones come back at every step of a session
+_CACHED_PASSAGES = 1 << 14  # the same ones come back at every step of a session
 
 
 class PassageTerms(Protocol):
+    """The terms of passages' `contents`, as text and as numbers."""
+
     def counts(self, passage: Passage) -> Mapping[str, int]:
-        """How often each term stands in `contents`, in order of appearance."""
+        """How often each term occurs, in order of appearance."""
         ...
 
     def background(self, term: str, passages: Sequence[Mapping[str, int]]) -> float:
@@ -53,7 +55,7 @@ class IndexedTerms:
 
     def __init__(self, engine: StoresTerms) -> None:
         self._engine = engine
-        self._counts = lru_cache(_REMEMBERED)(self._count)
+        self._counts = lru_cache(_CACHED_PASSAGES)(self._count)
         self._background = lru_cache(1 << 17)(self._probability)
 
     def counts(self, passage: Passage) -> Mapping[str, int]:
@@ -93,8 +95,8 @@ class AnalysedTerms:
     def __init__(self, engine: Engine) -> None:
         self._idf = lru_cache(1 << 17)(lambda term: engine.idf("contents", term))
         self._absent = engine.idf("contents", "no such term")  # no term has a blank in it
-        self._analysed = lru_cache(_REMEMBERED)(lambda text: tuple(engine.analyze(text)))
-        self._counts = lru_cache(_REMEMBERED)(lambda text: Counter(self._analysed(text)))
+        self._analysed = lru_cache(_CACHED_PASSAGES)(lambda text: tuple(engine.analyze(text)))
+        self._counts = lru_cache(_CACHED_PASSAGES)(lambda text: Counter(self._analysed(text)))
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
 
@@ -114,7 +116,7 @@ class AnalysedTerms:
         return self._idf(self._texts[number])
 
     def _number(self, term: str) -> int:
-        """As they come."""
+        """Terms are numbered as they come."""
         number = self._numbers.setdefault(term, len(self._texts))
         if number == len(self._texts):
             self._texts.append(term)

@@ -19,8 +19,9 @@ from tiny_pointer import observations, save_pointer, value_model_tensors
 from orienteer.agents import CheckpointMissingError, check_agent, make_agent
 from orienteer.agents.action_space import SLOTS, Decoding, RankedActions, rank_actions
 from orienteer.agents.encoding import pool
+from orienteer.agents.lookahead.value_model import has_value_model
 from orienteer.agents.pointer.agent import PointerAgent, act_on_values
-from orienteer.agents.pointer.model_files import Layout, load_folder
+from orienteer.agents.pointer.model_files import SHIPPED, Layout, load_folder
 from orienteer.engine import EmbeddedEngine, Engine, ReferenceEngine
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
 from orienteer.query import GRAMMARS, Operator, Refinement
@@ -191,6 +192,22 @@ def test_a_folder_holds_no_more_than_it_should(pointer_folder: Path) -> None:
 def test_decoding_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OrienteerError, match="expected"):
         Decoding(**wrong)  # type: ignore[arg-type]
+
+
+def test_folders_keep_the_keys_of_the_first_version() -> None:
+    decoding = Decoding(lookahead=False, success_weight=2.0, read_cost=0.1, undo_threshold=0.4)
+    stored = decoding.as_dict()
+    assert stored == {"stop": 0.5, "look": False, "success": 2.0, "price": 0.1, "back": 0.4}
+    assert Decoding.from_dict(stored) == decoding
+    layout = Layout(snippet=12)
+    assert {"moment_features", "sight_features"} < set(layout.as_dict())
+    assert Layout.from_dict(json.loads(json.dumps(layout.as_dict()))) == layout
+
+
+def test_the_shipped_folder_is_a_pointer_with_a_value_model() -> None:
+    files = load_folder(SHIPPED)
+    assert files.layout == Layout()
+    assert has_value_model(files.tensors)
 
 
 def test_where_there_is_no_term_stopping_is_certain() -> None:

@@ -27,8 +27,8 @@ def _pointer(request: AgentRequest) -> ConfiguredAgent:
 
 SPEC = AgentSpec(
     "pointer, pointer-G0…G4, pointer-blind",
-    "a trained model scores every refinement, looks at what each would find, and takes the most promising; "
-    "-blind takes the likeliest without a look",
+    "a trained model scores every refinement, looks ahead at what each would find, and takes the most valuable; "
+    "-blind takes the most probable without lookahead",
     "reader, checkpoint",
     re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?P<blind>-blind)?"),
     _pointer,
