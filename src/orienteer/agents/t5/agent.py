@@ -65,10 +65,10 @@ class T5Agent:
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[Decision]:
         """Each action with the likeliest targets and their probabilities."""
-        can_refine = [can_refine(each, self._lexicon) for each in observations]
-        refinable = [each for each, can in zip(observations, can_refine, strict=True) if can]
+        open_states = [can_refine(each, self._lexicon) for each in observations]
+        refinable = [each for each, is_open in zip(observations, open_states, strict=True) if is_open]
         decisions = iter(self._unconstrained(refinable) if self.free else self._constrained(refinable))
-        return [next(decisions) if can else (STOP, {}) for can in can_refine]
+        return [next(decisions) if is_open else (STOP, {}) for is_open in open_states]
 
     def render(self, observation: Observation) -> str:
         """The string that the model reads."""
