@@ -23,7 +23,7 @@ from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
 from orienteer.evaluation import EvaluationError, EvaluationProgress, compare
 from orienteer.evaluation.measures import MEASURES
-from orienteer.evaluation.summaries import Summary, load, pack, save
+from orienteer.evaluation.summaries import Summary, load, pack, save, unpack
 from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reading
 from orienteer.session import Settings
@@ -303,6 +303,9 @@ def test_packed_summaries_stand_for_the_files(engine: ReferenceEngine, tmp_path:
     assert not (tmp_path / "sessions").exists(), "nothing was played again"
     run(engine, tmp_path)
     assert pack(tmp_path) == 4, "one more agent, packed with the others"
+    assert unpack(tmp_path) == 4
+    files = {name: data for name, data in tree(tmp_path).items() if name.startswith("summaries/")}
+    assert {name: data for name, data in before.items() if name.startswith("summaries/")}.items() <= files.items()
     assert [each.agent for each in compare(tmp_path, [["wanderer", "bm25"]], ["score"])] == ["wanderer"]
 
 

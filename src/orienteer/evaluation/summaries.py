@@ -29,7 +29,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.evaluation.answer_em import EM_T5, Final, final_passages
-from orienteer.evaluation.journal import HOW_TO_FIX, EvaluationError
+from orienteer.evaluation.journal import HOW_TO_FIX, EvaluationError, file_names
 from orienteer.evaluation.measures import BY_STEP, MEASURES
 from orienteer.query import BOOSTS, Query, Refinement
 from orienteer.session import Record, Undo
@@ -240,6 +240,15 @@ def pack(out: Path) -> int:
     if rows:
         atomic_write(out / PACKED, map(_line, rows))
         shutil.rmtree(out / "summaries", ignore_errors=True)
+    return len(rows)
+
+
+def unpack(out: Path) -> int:
+    """The inverse of `pack`: a file for each agent, for example to delete one and evaluate it again."""
+    rows = stored_rows(out)
+    for agent, name in file_names(rows).items():
+        atomic_write(out / "summaries" / f"{name}.json", _line(rows[agent]))
+    (out / PACKED).unlink(missing_ok=True)
     return len(rows)
 
 
