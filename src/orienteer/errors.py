@@ -104,3 +104,35 @@ def _pointer(text: str, place: int, width: int = 60) -> str:
     start = max(0, place - width // 2)
     window = "".join(c if c.isprintable() else " " for c in text[start : start + width])
     return f"  {window}\n  {' ' * (place - start)}^"
+
+
+class ServiceError(OrienteerError):
+    """Base of what can be wrong with an OpenSearch or Elasticsearch service."""
+
+
+class ServiceAddressError(ServiceError):
+    """An address or a setting of the environment that cannot be used."""
+
+
+class ServiceRefusedError(ServiceError):
+    """The service does not accept the credentials, or its certificate is not to be trusted."""
+
+
+class ServiceIndexError(ServiceError):
+    """No such index, or one that Orienteer cannot search or load."""
+
+
+class NoServiceIndexError(ServiceIndexError):
+    """No index of that name."""
+
+
+class ServiceUnavailableError(ServiceError):
+    """The service did not give a whole answer, however often it was asked."""
+
+
+class CircuitOpenError(ServiceUnavailableError):
+    """The service failed many times in a row and is not asked for a while."""
+
+
+class ServiceAnswerError(ServiceError):
+    """The service understood the question and says no."""

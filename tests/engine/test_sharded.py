@@ -25,9 +25,9 @@ from orienteer.engine.embedded.index import Index
 from orienteer.engine.embedded.kernels.search import WINDOW
 from orienteer.engine.open import absolute, open_engine
 from orienteer.engine.sharded.engine import ShardedEngine, open_shards
-from orienteer.engine.sharded.ray_transport import RayFleet
+from orienteer.engine.sharded.ray_transport import RayTransport
 from orienteer.engine.sharded.shard import with_totals
-from orienteer.engine.sharded.shard_transport import ProcessFleet, ShardLostError
+from orienteer.engine.sharded.shard_transport import ProcessTransport, ShardLostError
 from orienteer.errors import (
     DuplicateIdError,
     IndexMissingError,
@@ -192,11 +192,11 @@ def test_shards_in_processes_of_their_own_give_the_same(bundled, tmp_path) -> No
 
 
 def test_a_shards_process_that_is_killed_is_started_anew(bundled, tmp_path) -> None:
-    fleet = ProcessFleet(write(bundled_passages(), [300], tmp_path))
-    engine = ShardedEngine(fleet)
+    transport = ProcessTransport(write(bundled_passages(), [300], tmp_path))
+    engine = ShardedEngine(transport)
     query = Query("which comet was seen in 1986")
     for at in (0, 1):
-        process, _ = fleet._processes[at]
+        process, _ = transport._processes[at]
         process.kill()
         process.join()
         assert engine.search(query, 10) == bundled[0].search(query, 10)
@@ -204,15 +204,15 @@ def test_a_shards_process_that_is_killed_is_started_anew(bundled, tmp_path) -> N
 
 
 def test_a_shard_that_cannot_be_started_again_is_named(bundled, tmp_path, monkeypatch) -> None:
-    fleet = ProcessFleet(write(bundled_passages(), [300], tmp_path))
-    engine = ShardedEngine(fleet)
-    process, pipe = fleet._processes[1]
+    transport = ProcessTransport(write(bundled_passages(), [300], tmp_path))
+    engine = ShardedEngine(transport)
+    process, pipe = transport._processes[1]
     process.kill()
     process.join()
-    monkeypatch.setattr(fleet, "_start", lambda path: (process, _closed(pipe)))
+    monkeypatch.setattr(transport, "_start", lambda path: (process, _closed(pipe)))
     with pytest.raises(ShardLostError, match="shard-1 ended twice"):
         engine.search(Query("comet"), 5)
-    fleet._processes[1] = (process, pipe)
+    transport._processes[1] = (process, pipe)
     engine.close()
 
 
@@ -318,7 +318,7 @@ def test_four_shards_of_real_passages_equal_one_index(encyclopedia, shared_data)
 
 
 class FewerAnswers:
-    """What `RayFleet` uses of Ray, with actors of this process; the first calls find an actor away, or dead."""
+    """What `RayTransport` uses of Ray, with actors of this process; the first calls find an actor away, or dead."""
 
     class exceptions:
         class RayActorError(Exception): ...
@@ -347,20 +347,20 @@ class Calling:
     """Calls that are made when their answer is asked for."""
 
     def __init__(self, actor):
-        self.ask = SimpleNamespace(remote=lambda *arguments: lambda: actor.ask(*arguments))
+        self.call = SimpleNamespace(remote=lambda *arguments: lambda: actor.call(*arguments))
 
 
 def test_a_shard_whose_actor_is_away_is_asked_again_and_a_dead_one_is_named(bundled, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("orienteer.engine.sharded.ray_transport.time.sleep", lambda seconds: None)
     paths, errors = write(bundled_passages(), [300], tmp_path), FewerAnswers.exceptions
-    engine = ShardedEngine(RayFleet(paths, FewerAnswers(5, errors.ActorUnavailableError)))
+    engine = ShardedEngine(RayTransport(paths, FewerAnswers(5, errors.ActorUnavailableError)))
     query = Query("which comet was seen in 1986")
     assert engine.search(query, 10) == bundled[0].search(query, 10)
     with pytest.raises(ShardLostError, match=r"shard-0 died .* \(RayActorError\)"):
-        ShardedEngine(RayFleet(paths, FewerAnswers(1, errors.RayActorError)))
-    monkeypatch.setattr("orienteer.engine.sharded.ray_transport.PATIENCE", -1.0)
+        ShardedEngine(RayTransport(paths, FewerAnswers(1, errors.RayActorError)))
+    monkeypatch.setattr("orienteer.engine.sharded.ray_transport.RESTART_TIMEOUT", -1.0)
     with pytest.raises(ShardLostError, match="ActorUnavailableError"):
-        ShardedEngine(RayFleet(paths, FewerAnswers(1, errors.ActorUnavailableError)))
+        ShardedEngine(RayTransport(paths, FewerAnswers(1, errors.ActorUnavailableError)))
 
 
 @pytest.mark.slow
@@ -369,21 +369,21 @@ def test_shards_in_actors_of_two_nodes_give_the_same_and_survive_their_death_and
 ) -> None:
     import ray
 
-    fleet = RayFleet(write(bundled_passages(), [300, 500, 700], tmp_path), ray)
-    engine = ShardedEngine(fleet)
+    transport = RayTransport(write(bundled_passages(), [300, 500, 700], tmp_path), ray)
+    engine = ShardedEngine(transport)
     engine.check_ids()
     questions = [Query(question.question) for question in bundled_questions("train")[:10]]
     candidates = [*G4.refinements("contents", "comet"), *G4.refinements("title", "rover")]
     wanted = bundled[0].search_many(questions, 5), bundled[0].refine_many(questions, [candidates] * 10)
     assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
-    ray.kill(fleet._actors[2], no_restart=False)
+    ray.kill(transport._actors[2], no_restart=False)
     assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
     with second_node(two_nodes) as node:
         node.kill()
         assert (engine.search_many(questions, 5), engine.refine_many(questions, [candidates] * 10)) == wanted
     engine.close()
     with pytest.raises(IndexMissingError, match="no index at"):
-        ShardedEngine(RayFleet([tmp_path / "nothing"], ray))
+        ShardedEngine(RayTransport([tmp_path / "nothing"], ray))
 
 
 @pytest.mark.slow

@@ -34,10 +34,10 @@ def doctor(
     """
     from orienteer.engine.adapters.opensearch.doctor import examine
     from orienteer.engine.adapters.opensearch.service import Service
-    from orienteer.engine.adapters.opensearch.settings import Settings, read_address
+    from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_address
     from orienteer.engine.embedded.engine import open_index
 
-    service = Service(read_address(engine), Settings.from_environment())
+    service = Service(read_address(engine), ServiceSettings.from_environment())
     embedded = open_index(index) if index is not None else None
     unfit = False
     for finding in examine(service, embedded, sample=sample, thorough=thorough):
@@ -65,11 +65,11 @@ def index_to(
 ) -> None:
     """Load files of passages into an index of a service; a load that was broken off goes on where it stopped."""
     from orienteer.data import BadRows, find_ids, read_passages
-    from orienteer.engine.adapters.opensearch.bulk_load import for_loading, load
+    from orienteer.engine.adapters.opensearch.bulk_load import bulk_settings, load
     from orienteer.engine.adapters.opensearch.service import Service
-    from orienteer.engine.adapters.opensearch.settings import Settings, read_address
+    from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_address
 
-    service, bad = Service(read_address(address), for_loading(Settings.from_environment())), BadRows()
+    service, bad = Service(read_address(address), bulk_settings(ServiceSettings.from_environment())), BadRows()
     started = time.perf_counter()
     columns = (SpinnerColumn(), TextColumn("loading"), BarColumn(), MofNCompleteColumn(), TextColumn("passages"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:

@@ -54,12 +54,12 @@ def absolute(address: str | Path) -> Path:
 
 def _open_on_ray(folders: list[str]) -> ShardedEngine:
     from orienteer.engine.sharded.engine import ShardedEngine
-    from orienteer.engine.sharded.ray_transport import RayFleet
+    from orienteer.engine.sharded.ray_transport import RayTransport
     from orienteer.workers import connect_ray
 
     if not folders:
         raise OrienteerError(f"no shard after {ON_RAY!r}; write {ON_RAY}DIR,DIR")
     ray = connect_ray(os.environ.get("RAY_ADDRESS") or "local")
-    engine = ShardedEngine(RayFleet([Path(folder).resolve() for folder in folders], ray))
+    engine = ShardedEngine(RayTransport([Path(folder).resolve() for folder in folders], ray))
     engine.check_ids()
     return engine

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from orienteer.bundled import bundled_passages
 from orienteer.commands.remote import doctor, index_to
 from orienteer.data.jsonl import write_jsonl
-from orienteer.engine.adapters.opensearch import FieldNames, Settings
+from orienteer.engine.adapters.opensearch import FieldNames, ServiceSettings
 from orienteer.engine.adapters.opensearch.bulk_load import load
 from orienteer.engine.adapters.opensearch.doctor import Finding, examine
 from orienteer.engine.adapters.opensearch.service import Service
@@ -24,7 +24,7 @@ from orienteer.engine.embedded.engine import open_index
 from orienteer.errors import DuplicateIdError
 
 PASSAGES = bundled_passages()[:150]
-PATIENT = Settings(timeout=600)  # the machine may be busy: no test here is of patience
+PATIENT = ServiceSettings(timeout=600)  # the machine may be busy: no test here is of timeouts
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +81,9 @@ def test_a_foreign_index_is_told_what_differs(double) -> None:
 
 
 def test_a_missing_or_half_loaded_index_is_bad(double, healthy) -> None:
-    missing = Service(read_address(f"{double.base}/nothing"), Settings())
+    missing = Service(read_address(f"{double.base}/nothing"), ServiceSettings())
     assert [finding.level for finding in examine(missing)] == ["good", "bad"]
-    half = Service(read_address(f"{double.base}/half"), Settings())
+    half = Service(read_address(f"{double.base}/half"), ServiceSettings())
 
     def broken() -> Any:
         yield from PASSAGES[:40]

@@ -18,16 +18,15 @@ import pytest
 from orienteer.bundled import bundled_engine, bundled_passages, bundled_questions
 from orienteer.data import read_passages
 from orienteer.data.passage import Passage, Question
-from orienteer.engine.adapters.opensearch import FieldNames, OpenSearchEngine, Settings, connect
-from orienteer.engine.adapters.opensearch.bulk_load import for_loading, load
-from orienteer.engine.adapters.opensearch.errors import ServiceAnswerError, ServiceIndexError
+from orienteer.engine.adapters.opensearch import FieldNames, OpenSearchEngine, ServiceSettings, connect
+from orienteer.engine.adapters.opensearch.bulk_load import bulk_settings, load
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import read_address
 from orienteer.engine.check import check_engine
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.open import open_engine
 from orienteer.engine.protocol import Hit
-from orienteer.errors import UnknownFieldError, UnknownPassageError
+from orienteer.errors import ServiceAnswerError, ServiceIndexError, UnknownFieldError, UnknownPassageError
 from orienteer.query import FIELDS, G4, Query, Refinement, parse
 
 FLAVOURS = [("opensearch-3", 2), ("opensearch-2", 1), ("elasticsearch-9", 3), ("elasticsearch-8", 1)]
@@ -35,10 +34,10 @@ FLAVOURS = [("opensearch-3", 2), ("opensearch-2", 1), ("elasticsearch-9", 3), ("
 
 def loaded(double: Any, passages: Sequence[Passage], shards: int = 1, name: str = "passages") -> OpenSearchEngine:
     address = f"{double.base}/{name}"
-    service = Service(read_address(address), for_loading(Settings()))
+    service = Service(read_address(address), bulk_settings(ServiceSettings()))
     load(service, passages, shards=shards)
     service.close()
-    return connect(address, Settings(timeout=600))  # the machine may be busy: no test here is of patience
+    return connect(address, ServiceSettings(timeout=600))  # the machine may be busy: no test here is of timeouts
 
 
 @pytest.fixture(scope="module", params=FLAVOURS, ids=[flavour for flavour, _ in FLAVOURS])
@@ -125,12 +124,12 @@ class Reader:
 @pytest.mark.parametrize("agent", ["prf-idf-t", "prf-idf^4", "prf-answer"])
 def test_a_session_is_the_same_step_by_step_on_both_engines(bundled, agent) -> None:
     from orienteer.agents import make_agent
-    from orienteer.session import Environment, Settings, record, run_sessions
+    from orienteer.session import Environment, ServiceSettings, record, run_sessions
 
     questions = [Question(q.id, q.question) for q in bundled_questions("train")[:4]]
     steps = []
     for engine in (bundled_engine(), bundled):
-        entry = make_agent(agent, engine, Settings(steps=5))
+        entry = make_agent(agent, engine, ServiceSettings(steps=5))
         environment = Environment(engine, Reader(), entry.settings)
         run = run_sessions(environment, entry.agent, questions)
         steps.append([record(session, environment, entry.name).steps for session in run.sessions])
@@ -180,7 +179,7 @@ def test_more_hits_than_a_service_gives_are_refused(bundled) -> None:
 def test_searches_go_in_batches_and_no_more_at_once_than_allowed(start) -> None:
     double = start()
     loaded(double, bundled_passages()[:50]).close()
-    settings = Settings(batch=16, concurrency=3)
+    settings = ServiceSettings(batch=16, concurrency=3)
     engine = connect(f"{double.base}/passages", settings)
     double.seen.clear()
     double.most_under_way = 0
@@ -208,7 +207,7 @@ def test_equal_scores_come_in_the_order_of_indexing_however_the_service_has_them
     engine = loaded(double, passages, shards=4)
     assert [hit.id for hit in engine.search(Query("same"), 25)] == [f"p{n}" for n in range(25)]
     assert [hit.id for hit in engine.search(Query("same"), 40)] == [f"p{n}" for n in range(40)]
-    settings = Settings(names=FieldNames(order="no such field"))
+    settings = ServiceSettings(names=FieldNames(order="no such field"))
     unordered = connect(f"{double.base}/passages", settings)
     assert [hit.id for hit in unordered.search(Query("same"), 40)] != [f"p{n}" for n in range(40)]
 
@@ -224,7 +223,7 @@ def made(double: Any, name: str, analyzer: dict[str, Any] | str, documents: Sequ
         field["analyzer"] = analyzer
     else:
         field["analyzer"], settings["analysis"] = "own", {"analyzer": {"own": analyzer}}
-    service = Service(read_address(f"{double.base}/{name}"), Settings())
+    service = Service(read_address(f"{double.base}/{name}"), ServiceSettings())
     service.ask(
         "PUT", "", {"settings": {"index": settings}, "mappings": {"properties": {"head": field, "body": field}}}
     )
@@ -239,7 +238,7 @@ DOCUMENTS = [
     {"body": "The sea has no bridges 🌊 and no rivers."},
     {"head": "The of", "body": "Ships sail on the sea."},
 ]
-THEIRS = Settings(names=FieldNames("body", "head", "body"))
+THEIRS = ServiceSettings(names=FieldNames("body", "head", "body"))
 
 
 def test_an_index_that_keeps_stop_words_is_searched_without_them(start) -> None:
@@ -296,7 +295,9 @@ def test_an_index_that_cannot_be_searched_is_refused(start) -> None:
 
 def test_an_index_without_a_title_or_without_passages_is_searched_all_the_same(start) -> None:
     double = start()
-    engine = connect(made(double, "bare", "standard", DOCUMENTS), Settings(names=FieldNames("body", "none", "body")))
+    engine = connect(
+        made(double, "bare", "standard", DOCUMENTS), ServiceSettings(names=FieldNames("body", "none", "body"))
+    )
     assert engine.search(parse('sea +(title:"running")'), 5) == []
     assert engine.idf("title", "running") > 0
     empty = connect(made(double, "empty", "standard", []), THEIRS)

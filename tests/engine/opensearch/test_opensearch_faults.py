@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from orienteer.bundled import bundled_passages
-from orienteer.engine.adapters.opensearch import OpenSearchEngine, Settings
+from orienteer.engine.adapters.opensearch import OpenSearchEngine, ServiceSettings
 from orienteer.engine.adapters.opensearch.bulk_load import load
-from orienteer.engine.adapters.opensearch.errors import (
+from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import Secret, read_address
+from orienteer.errors import (
     CircuitOpenError,
     ServiceError,
     ServiceRefusedError,
     ServiceUnavailableError,
 )
-from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
-from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.settings import Secret, read_address
 from orienteer.query import Query, Refinement
 
 TRANSIENT = ["slow", "429", "503", "drop", "partial", "timed_out", "html", "json", "some"]
@@ -31,13 +31,13 @@ SECRET, USER = "s3cret-passphrase", "somebody"
 BASIC = "Basic " + base64.b64encode(f"{USER}:{SECRET}".encode()).decode()
 
 
-def patience(attempts: int = 4, failures: int = 100) -> Patience:
-    return Patience(attempts, Breaker(failures), lambda seconds: None, seed=1)
+def retry(attempts: int = 4, failures: int = 100) -> Retry:
+    return Retry(attempts, CircuitBreaker(failures), lambda seconds: None, seed=1)
 
 
 def opened(double: Any, attempts: int = 4, failures: int = 100, **settings: Any) -> OpenSearchEngine:
-    made = Settings(timeout=1.5, attempts=attempts, **settings)
-    return OpenSearchEngine(Service(read_address(f"{double.base}/passages"), made, None, patience(attempts, failures)))
+    made = ServiceSettings(timeout=1.5, attempts=attempts, **settings)
+    return OpenSearchEngine(Service(read_address(f"{double.base}/passages"), made, None, retry(attempts, failures)))
 
 
 @pytest.fixture(scope="module", params=["opensearch-3", "elasticsearch-9"])
@@ -45,7 +45,7 @@ def double(request, start) -> Any:
     if request.param.startswith("elasticsearch"):
         pytest.importorskip("elasticsearch")
     double = start(request.param)
-    service = Service(read_address(f"{double.base}/passages"), Settings(timeout=600))
+    service = Service(read_address(f"{double.base}/passages"), ServiceSettings(timeout=600))
     load(service, bundled_passages()[:300], shards=2)
     return double
 
@@ -111,7 +111,7 @@ def test_a_service_that_is_gone_is_left_in_peace_after_a_while(double) -> None:
 
 def test_a_port_where_nobody_listens_is_named() -> None:
     pytest.importorskip("opensearchpy", reason="needs opensearch-py: pip install 'orienteer[opensearch]'")
-    service = Service(read_address("http://127.0.0.1:9/passages"), Settings(attempts=2), None, patience(2))
+    service = Service(read_address("http://127.0.0.1:9/passages"), ServiceSettings(attempts=2), None, retry(2))
     with pytest.raises(ServiceUnavailableError, match=r"127\.0\.0\.1:9/passages in 2 attempts.*no connection"):
         OpenSearchEngine(service)
 
@@ -124,7 +124,7 @@ def test_no_session_is_lost_to_faults(double) -> None:
     from orienteer.agents import make_agent
     from orienteer.bundled import bundled_questions
     from orienteer.session import Environment, record, run_sessions
-    from orienteer.session import Settings as SessionSettings
+    from orienteer.session import ServiceSettings as SessionSettings
 
     def played(engine: OpenSearchEngine) -> list[Any]:
         entry = make_agent("prf-idf-t", engine, SessionSettings(steps=4))
@@ -168,7 +168,7 @@ def test_no_credential_is_in_any_log_or_error(start, loud, capfd, flavour, way) 
     given: dict[str, Any] = (
         {"user": USER, "password": Secret(SECRET)} if way == "basic" else {"api_key": Secret(SECRET)}
     )
-    service = Service(read_address(f"{double.base}/passages"), Settings(**given))
+    service = Service(read_address(f"{double.base}/passages"), ServiceSettings(**given))
     load(service, bundled_passages()[:20])
     engine = opened(double, **given)
     assert engine.search(Query("the river of a lake"), 3)
@@ -218,8 +218,8 @@ def test_a_certificate_is_trusted_only_when_it_is_named(start, certificate, flav
     double = start(flavour, certificate=certificate, credentials=BASIC)
     given = {"ORIENTEER_SEARCH_USER": USER, "ORIENTEER_SEARCH_PASSWORD": SECRET}
     address = read_address(f"{double.base}/passages")
-    trusting = Settings.from_environment({**given, "ORIENTEER_SEARCH_CA": str(certificate[0])})
+    trusting = ServiceSettings.from_environment({**given, "ORIENTEER_SEARCH_CA": str(certificate[0])})
     load(Service(address, trusting), bundled_passages()[:20])
     assert OpenSearchEngine(Service(address, trusting)).search(Query("river lake"), 3) is not None
     with pytest.raises(ServiceRefusedError, match=r"no trusted connection .* ORIENTEER_SEARCH_CA"):
-        OpenSearchEngine(Service(address, Settings.from_environment(given)))
+        OpenSearchEngine(Service(address, ServiceSettings.from_environment(given)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from orienteer.bundled import bundled_engine, bundled_passages, bundled_questions
-from orienteer.engine.adapters.opensearch import OpenSearchEngine, Settings
+from orienteer.engine.adapters.opensearch import OpenSearchEngine, ServiceSettings
 from orienteer.engine.adapters.opensearch.bulk_load import load
 from orienteer.engine.adapters.opensearch.doctor import examine
 from orienteer.engine.adapters.opensearch.service import Service
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.skipif(not SERVICES, reason="needs real services: make 
 
 @pytest.fixture(scope="module", params=SERVICES or [""])
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
-    service = Service(read_address(f"{request.param}/orienteer-test-{uuid.uuid4().hex[:8]}"), Settings(timeout=60))
+    service = Service(
+        read_address(f"{request.param}/orienteer-test-{uuid.uuid4().hex[:8]}"), ServiceSettings(timeout=60)
+    )
     load(service, bundled_passages(), shards=3, replicas=0)
     yield service
     service.ask("DELETE", "")

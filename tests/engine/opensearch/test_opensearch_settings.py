@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from orienteer.engine.adapters.opensearch.errors import ServiceAddressError
-from orienteer.engine.adapters.opensearch.settings import FieldNames, Secret, Settings, is_address, read_address
+from orienteer.engine.adapters.opensearch.settings import FieldNames, Secret, ServiceSettings, is_address, read_address
+from orienteer.errors import ServiceAddressError
 
 SECRET = "correct horse battery staple"
 
@@ -63,7 +63,7 @@ def test_only_an_http_address_is_one() -> None:
 
 
 def test_settings_come_from_the_environment() -> None:
-    settings = Settings.from_environment(
+    settings = ServiceSettings.from_environment(
         {
             "ORIENTEER_SEARCH_USER": "reader", "ORIENTEER_SEARCH_PASSWORD": SECRET, "ORIENTEER_SEARCH_TIMEOUT": "2.5",
             "ORIENTEER_SEARCH_BATCH": "8", "ORIENTEER_SEARCH_FIELDS": "contents=body, title=head", "HOME": "/",
@@ -92,11 +92,11 @@ def test_settings_come_from_the_environment() -> None:
 )
 def test_a_setting_that_cannot_be_used_is_refused(given, complaint) -> None:
     with pytest.raises(ServiceAddressError, match=complaint):
-        Settings.from_environment({f"ORIENTEER_SEARCH_{name}": value for name, value in given.items()})
+        ServiceSettings.from_environment({f"ORIENTEER_SEARCH_{name}": value for name, value in given.items()})
 
 
 def test_a_secret_shows_itself_nowhere() -> None:
-    settings = Settings(api_key=Secret(SECRET), user="reader", password=Secret(SECRET))
+    settings = ServiceSettings(api_key=Secret(SECRET), user="reader", password=Secret(SECRET))
     for shown in (repr(settings), str(settings), f"{settings.api_key}", repr([settings])):
         assert SECRET not in shown
     with pytest.raises(TypeError, match="not written down"):

@@ -22,7 +22,7 @@ from orienteer.query import Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
 
 
-class Text(NamedTuple):
+class FieldTerms(NamedTuple):
     """What a clause looks for: index terms at places, in a field (0 contents, 1 title)."""
 
     field: int
@@ -42,7 +42,7 @@ class Postings(NamedTuple):
 
 
 class Clause(NamedTuple):
-    text: Text
+    text: FieldTerms
     postings: Postings
     boost: float
 
@@ -90,9 +90,9 @@ class Lists:
         self.codes = [np.empty(0, index.array("codes").dtype)]
         self.length = 0
         self._pairs: dict[tuple[int, int, int], int] = {}
-        self._known: dict[Text, Postings | None] = {}
+        self._known: dict[FieldTerms, Postings | None] = {}
 
-    def find(self, texts: Iterable[Text]) -> dict[Text, Postings | None]:
+    def find(self, texts: Iterable[FieldTerms]) -> dict[FieldTerms, Postings | None]:
         """Each text's postings; None where no passage has it."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         found = find_terms(self.index, [term for text in new for term in text.terms])
@@ -125,9 +125,9 @@ class Lists:
             for field, term, start, end, top in zip(fields.tolist(), terms.tolist(), starts, ends, highest, strict=True)
         ]
 
-    def _phrases(self, phrases: list[tuple[Text, list[int]]]) -> dict[Text, Postings | None]:
+    def _phrases(self, phrases: list[tuple[FieldTerms, list[int]]]) -> dict[FieldTerms, Postings | None]:
         index = self.index
-        found: dict[Text, Postings | None] = {text: None for text, _ in phrases}
+        found: dict[FieldTerms, Postings | None] = {text: None for text, _ in phrases}
         possible, frequencies = [], []
         offsets = index.array("offsets")
         if offsets.size < 2:
@@ -168,7 +168,7 @@ class Lists:
         return found
 
     def _phrases_apart(
-        self, phrases: list[tuple[Text, list[int]]], frequencies: list[list[int]]
+        self, phrases: list[tuple[FieldTerms, list[int]]], frequencies: list[list[int]]
     ) -> tuple[Any, Any, Any]:
         """Each posting's phrase, passage and frequency, from the passages that have all terms of a phrase."""
         index = self.index
@@ -186,7 +186,7 @@ class Lists:
         return which, documents, frequency
 
     def _phrases_at_once(
-        self, phrases: list[tuple[Text, list[int]]], frequencies: list[list[int]]
+        self, phrases: list[tuple[FieldTerms, list[int]]], frequencies: list[list[int]]
     ) -> tuple[Any, Any, Any]:
         """The same from one pass over the text of all passages."""
         index = self.index
@@ -257,11 +257,11 @@ class Compiled:
 
 
 def compile_query(index: Index, query: Query) -> Compiled:
-    texts: dict[str, dict[Text, float]] = {"should": {}, "+": {}, "-": {}}
+    texts: dict[str, dict[FieldTerms, float]] = {"should": {}, "+": {}, "-": {}}
     clauses = 0
     for term in analyze(query.question):
         clauses += 1
-        _add(texts["should"], Text(0, (term,)), 1.0)
+        _add(texts["should"], FieldTerms(0, (term,)), 1.0)
     for refinement in query.refinements:
         if (text := text_of(refinement)) is not None:
             clauses += 1
@@ -272,7 +272,7 @@ def compile_query(index: Index, query: Query) -> Compiled:
     lists = Lists(index)
     known = lists.find(text for group in texts.values() for text in group)
 
-    def rows(group: dict[Text, float]) -> list[Clause]:
+    def rows(group: dict[FieldTerms, float]) -> list[Clause]:
         return [Clause(text, postings, boost) for text, boost in group.items() if (postings := known[text])]
 
     must = rows(texts["+"])
@@ -285,16 +285,16 @@ def too_many_clauses(clauses: int) -> TooManyClausesError:
     )
 
 
-def text_of(refinement: Refinement) -> Text | None:
+def text_of(refinement: Refinement) -> FieldTerms | None:
     """What a refinement looks for; None where its words are all stop words."""
     return text_of_term(refinement.field, refinement.term)
 
 
 @lru_cache(maxsize=1 << 16)
-def text_of_term(field: str, term: str) -> Text | None:
+def text_of_term(field: str, term: str) -> FieldTerms | None:
     if term.isascii() and term.isalnum() and len(term) <= MAX_TOKEN_UNITS:
         term = term.lower()
-        return None if term in STOP_WORDS else Text(FIELD_NUMBER[field], (term,))
+        return None if term in STOP_WORDS else FieldTerms(FIELD_NUMBER[field], (term,))
     if term.isascii() and len(term) <= MAX_TOKEN_UNITS and term.replace(" ", "").isalnum():
         tokens = [None if word in STOP_WORDS else word for word in term.lower().split()]
     else:
@@ -304,7 +304,7 @@ def text_of_term(field: str, term: str) -> Text | None:
         return None
     first = placed[0][0]
     places = tuple(place - first for place, _ in placed)
-    return Text(FIELD_NUMBER[field], tuple(token for _, token in placed), places)
+    return FieldTerms(FIELD_NUMBER[field], tuple(token for _, token in placed), places)
 
 
 def find_terms(index: Index, terms: Sequence[str]) -> NDArray[np.int64]:
@@ -318,7 +318,7 @@ def find_terms(index: Index, terms: Sequence[str]) -> NDArray[np.int64]:
     return found
 
 
-def _add(group: dict[Text, float], text: Text, boost: float) -> None:
+def _add(group: dict[FieldTerms, float], text: FieldTerms, boost: float) -> None:
     group[text] = group.get(text, 0.0) + float(np.float32(boost))
 
 

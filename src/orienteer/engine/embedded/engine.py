@@ -44,7 +44,7 @@ class EmbeddedEngine:
         return self.index.size
 
     def search(self, query: Query, k: int = 5) -> Hits:
-        return self._run(compile_query(self.index, query), k)
+        return self._run(self._compile(query), k)
 
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[Hits]:
         return self._in_threads(lambda at: self.search(queries[at], k), len(queries))
@@ -52,13 +52,13 @@ class EmbeddedEngine:
     def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> HitLists:
         """The top k of query + r for every r, in one pass: see `kernels/refine.py`."""
         k = max(0, min(k, self.index.size))
-        base = compile_query(self.index, query)
+        base = self._compile(query)
         if base.clauses == MAX_CLAUSES and any(map(text_of, refinements)):
             raise too_many_clauses(base.clauses + 1)
         if base.impossible or k == 0 or not refinements:
             return HitLists.empty(self.index, len(refinements))
-        work = refining.plan(base, refinements)
-        numbers, scores, counts = refining.run(self.index, base, work, k)
+        grouped = refining.group(base, refinements)
+        numbers, scores, counts = refining.run(self.index, base, grouped, k)
         for r in np.flatnonzero(counts < 0).tolist():
             hits = self.search(query.refine(refinements[r]), k)
             counts[r] = len(hits)
@@ -68,7 +68,7 @@ class EmbeddedEngine:
     def refine_many(
         self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int = 5
     ) -> list[HitLists]:
-        """`refine` for many sessions at once, one a thread."""
+        """`refine` for many queries, in parallel threads."""
         states = list(zip(queries, refinements, strict=True))
         return self._in_threads(lambda at: self.refine(*states[at], k), len(states))
 
@@ -87,7 +87,7 @@ class EmbeddedEngine:
 
     def explain(self, query: Query, passage_id: str) -> Explanation:
         """The share of each clause in a passage's score."""
-        return explain(compile_query(self.index, query), self._number(passage_id))
+        return explain(self._compile(query), self._number(passage_id))
 
     def id_at(self, number: int) -> str:
         return self.index.id(number)
@@ -122,13 +122,16 @@ class EmbeddedEngine:
     def term_probability(self, number: int) -> float:
         return self.index.occurrences(number) / int(self.index.field_counts[0, 1])
 
+    def _compile(self, query: Query) -> Compiled:
+        return compile_query(self.index, query)
+
     def _number(self, passage_id: str) -> int:
         if (number := self.index.number(passage_id)) is None:
             raise UnknownPassageError(f"the index holds no passage {passage_id!r}")
         return number
 
     def _in_threads(self, work: Callable[[int], T], count: int) -> list[T]:
-        """work(0), work(1), …, each thread with a run of them: handing over one by one costs more than a search."""
+        """work(0), work(1), …, a range per thread: submitting one by one costs more than a search."""
         cuts = [count * part // self.threads for part in range(self.threads + 1)]
         runs = [range(start, end) for start, end in pairwise(cuts) if start < end]
         if len(runs) < 2:
@@ -137,7 +140,7 @@ class EmbeddedEngine:
         return [result for part in done for result in part]
 
     def _pool(self) -> ThreadPoolExecutor:
-        """Threads that stay; a forked process has none of its parent's and makes its own."""
+        """Kept between calls; a forked process has none of its parent's threads and makes its own."""
         if (pool := self._pools.get(os.getpid())) is None:
             pool = self._pools[os.getpid()] = ThreadPoolExecutor(self.threads)
         return pool

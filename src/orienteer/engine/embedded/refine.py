@@ -1,4 +1,4 @@
-"""`refine`: a thousand refinements of one query, prepared for the kernels and put together from their pieces."""
+"""`refine`: groups the refinements of one query for the kernels, and assembles their results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.engine.embedded.clauses import Compiled, Postings, Rows, Text, text_of_term
+from orienteer.engine.embedded.clauses import Compiled, FieldTerms, Postings, Rows, text_of_term
 from orienteer.engine.embedded.index import Index
 from orienteer.engine.embedded.kernels import refine as kernels
 from orienteer.query import Refinement
@@ -24,10 +24,10 @@ _KIND = {"or": BOOST, "^": BOOST, "+": REQUIRE, "-": EXCLUDE}
 
 
 @dataclass(frozen=True)
-class Plan:
+class GroupedRefinements:
     """Refinements grouped by text: each group's postings are walked once for all its operators."""
 
-    groups: list[tuple[Text, Postings]]
+    groups: list[tuple[FieldTerms, Postings]]
     first_variant: NDArray[np.int64]  # [groups + 1]
     required: NDArray[np.bool_]  # [variants]
     weight: NDArray[np.float32]
@@ -38,7 +38,7 @@ class Plan:
     variant_of: NDArray[np.int64]
 
 
-def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
+def group(query: Compiled, refinements: Sequence[Refinement]) -> GroupedRefinements:
     size = len(refinements)
     words = list(map(_FIELD_AND_TERM, refinements))
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
@@ -48,8 +48,8 @@ def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
     # Different words may be one text (`Queen`, `queen`); a text that no passage has needs no group.
     texts = [text_of_term(field, term) for field, term in numbers]
     known = query.lists.find(text for text in texts if text is not None)
-    place: dict[Text, int] = {}
-    groups: list[tuple[Text, Postings]] = []
+    place: dict[FieldTerms, int] = {}
+    groups: list[tuple[FieldTerms, Postings]] = []
     group_of_word = np.full(len(texts), -1)
     absent = np.zeros(len(texts), np.bool_)
     for word, text in enumerate(texts):
@@ -66,7 +66,7 @@ def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
     kinds[absent[which] & (ops == REQUIRE)] = NOTHING
     walked = np.flatnonzero((kinds == REQUIRE) | (kinds == BOOST))
     walked = walked[np.argsort(group_of[walked], kind="stable")]
-    own = group_of[walked]
+    walked_groups = group_of[walked]
     required = kinds[walked] == REQUIRE
     old_boost = np.zeros((2, len(groups)))
     old_weight = np.zeros((2, len(groups)), np.float32)
@@ -77,51 +77,56 @@ def plan(query: Compiled, refinements: Sequence[Refinement]) -> Plan:
                 old_weight[kind, group] = clause.weight
     idf = np.array([postings.idf for _, postings in groups], np.float32)
     kind = required.astype(np.int64)
-    weight = (boosts[walked].astype(np.float64) + old_boost[kind, own]).astype(np.float32) * idf[own]
-    replaced = old_weight[kind, own]
+    weight = (boosts[walked].astype(np.float64) + old_boost[kind, walked_groups]).astype(np.float32) * idf[
+        walked_groups
+    ]
+    replaced = old_weight[kind, walked_groups]
     slope = weight.astype(np.float64) - replaced
     variant_of = np.zeros(len(refinements), np.int64)
     variant_of[walked] = np.arange(walked.size)
-    return Plan(
-        groups, np.searchsorted(own, np.arange(len(groups) + 1)), required, weight, replaced,
+    return GroupedRefinements(
+        groups, np.searchsorted(walked_groups, np.arange(len(groups) + 1)), required, weight, replaced,
         slope, kinds, group_of, variant_of,
     )  # fmt: skip
 
 
-def run(index: Index, query: Compiled, work: Plan, k: int) -> tuple[Any, Any, Any]:
+def run(index: Index, query: Compiled, grouped: GroupedRefinements, k: int) -> tuple[Any, Any, Any]:
     """Passage numbers and scores [refinements, k], and how many each has; -1 where `search` has to be asked."""
     depth = BASE_RESULTS + k
     arrays = query.lists.arrays()
     share = 1.0 - 1.0 / arrays[4].astype(np.float64)  # [codes]: saturated frequency
     step_of = (share * kernels.STEPS).astype(np.uint8)
     # A score is known to within 1e-6 of itself, and, as w - w / x rounds relative to w, to 2^-22 of its weight.
-    slack = (work.weight.astype(np.float64) + work.replaced) * 2.0**-22
+    slack = (grouped.weight.astype(np.float64) + grouped.replaced) * 2.0**-22
     must = Rows.of(sorted(query.must, key=lambda clause: clause.postings.end - clause.postings.start))
     should, must_not = Rows.of(query.should), Rows.of(query.must_not)
-    lists = [postings for _, postings in work.groups]
+    lists = [postings for _, postings in grouped.groups]
     starts = np.array([postings.start for postings in lists], np.int64)
     ends = np.array([postings.end for postings in lists], np.int64)
     extra = np.array([postings.extra for postings in lists], np.bool_)
     base_numbers, base_scores = np.empty(depth, np.int64), np.empty(depth, np.float32)
-    own_numbers, own_scores = np.empty((work.weight.size, k), np.int64), np.empty((work.weight.size, k), np.float32)
-    base_count, own_counts = kernels.refine_pass(
+    variant_numbers, variant_scores = (
+        np.empty((grouped.weight.size, k), np.int64),
+        np.empty((grouped.weight.size, k), np.float32),
+    )
+    base_count, variant_counts = kernels.refine_pass(
         *arrays, must.start, must.end, must.extra, must.weight, should.start, should.end, should.extra, should.weight,
-        must_not.start, must_not.end, must_not.extra, starts, ends, extra, work.first_variant,
-        work.required, work.weight, work.replaced, work.slope, slack, share, step_of, index.size, WINDOW,
-        base_numbers, base_scores, own_numbers, own_scores,
+        must_not.start, must_not.end, must_not.extra, starts, ends, extra, grouped.first_variant,
+        grouped.required, grouped.weight, grouped.replaced, grouped.slope, slack, share, step_of, index.size, WINDOW,
+        base_numbers, base_scores, variant_numbers, variant_scores,
     )  # fmt: skip
     holds = np.zeros((len(lists), depth), np.bool_)
     terms = np.array([postings.term for postings in lists], np.int64)
-    fields = np.array([text.field for text, _ in work.groups], np.int64)
+    fields = np.array([text.field for text, _ in grouped.groups], np.int64)
     kernels.members(
         index.array("stream"), index.array("stream_ends"), index.array("title_positions"), arrays[2],
         terms, fields, starts, ends, extra, base_numbers, base_count, holds,
     )  # fmt: skip
-    size = work.kinds.size
+    size = grouped.kinds.size
     numbers, scores = np.empty((size, k), np.int64), np.empty((size, k), np.float32)
     counts = np.empty(size, np.int64)
     kernels.refine_results(
-        work.kinds, work.group_of, work.variant_of, base_numbers, base_scores, base_count, base_count < depth, holds,
-        own_numbers, own_scores, own_counts, numbers, scores, counts,
+        grouped.kinds, grouped.group_of, grouped.variant_of, base_numbers, base_scores, base_count, base_count < depth,
+        holds, variant_numbers, variant_scores, variant_counts, numbers, scores, counts,
     )  # fmt: skip
     return numbers, scores, counts

@@ -2,7 +2,7 @@
 
 What BM25 needs of the whole collection (how many passages have a field, how long it is on average, in how many a term
 stands) is given to the shard; the passages and their postings are its own. It takes and gives only queries, strings and
-arrays, so it may live anywhere: `fleet.py` says where, `sharded.py` makes one engine of many.
+arrays, so it may live anywhere: `shard_transport.py` calls it there, `engine.py` makes one engine of many.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.embedded import refine as refining
-from orienteer.engine.embedded.clauses import Clause, Compiled, Lists, Postings, Rows, Text, compile_query, find_terms
+from orienteer.engine.embedded.clauses import Clause, Compiled, FieldTerms, Lists, Postings, Rows, find_terms
 from orienteer.engine.embedded.engine import EmbeddedEngine
 from orienteer.engine.embedded.index import ARRAYS, FIELD_NUMBER, NO_TERM, Index, saturations
 from orienteer.engine.embedded.kernels.tokenize import hash_terms
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.query import Query, Refinement
 
-Word: TypeAlias = tuple[int, str]  # a field's number and an index term
-State: TypeAlias = tuple[Query, Sequence[Refinement]]
+TermKey: TypeAlias = tuple[int, str]  # a field's number and an index term
+RefineRequest: TypeAlias = tuple[Query, Sequence[Refinement]]
 
 
 @dataclass(frozen=True)
-class ShardFacts:
-    """What the whole has to know of a part."""
+class ShardInfo:
+    """What the engine needs to know of a shard."""
 
     passages: int
     field_counts: NDArray[np.int64]  # [2, 2]: passages that have the field, terms in it
     fingerprint: str
 
 
-class Found(NamedTuple):
+class ShardHits(NamedTuple):
     """Result lists of one shard; numbers are the shard's own."""
 
     numbers: NDArray[np.int64]  # [lists, k]
@@ -50,31 +49,31 @@ class Shard:
     def __init__(self, path: Path | str):
         self._index = Index.open(path)
 
-    def facts(self) -> ShardFacts:
-        return ShardFacts(self._index.size, self._index.field_counts, self._index.manifest.fingerprint)
+    def info(self) -> ShardInfo:
+        return ShardInfo(self._index.size, self._index.field_counts, self._index.manifest.fingerprint)
 
-    def join(self, totals: NDArray[np.int64]) -> None:
+    def set_totals(self, totals: NDArray[np.int64]) -> None:
         """Score from now on with the field statistics of the whole collection [2, 2]."""
         self._index = with_totals(self._index, totals)
 
-    def frequencies(self, words: Sequence[Word]) -> NDArray[np.int64]:
+    def frequencies(self, words: Sequence[TermKey]) -> NDArray[np.int64]:
         """In how many of this shard's passages each word stands."""
         numbers = find_terms(self._index, [term for _, term in words])
-        found = [
+        counts = [
             self._index.frequency(field, number) if number != NO_TERM else 0
             for (field, _), number in zip(words, numbers.tolist(), strict=True)
         ]
-        return np.array(found, np.int64)
+        return np.array(counts, np.int64)
 
-    def search(self, queries: Sequence[Query], k: int, frequencies: Mapping[Word, int]) -> Found:
+    def search(self, queries: Sequence[Query], k: int, frequencies: Mapping[TermKey, int]) -> ShardHits:
         """The shard's top k of each query; `frequencies` are the whole collection's, of every word of the queries."""
-        engine = _PartEngine(self._index, frequencies)
-        return _found([engine.search(query, k) for query in queries], k)
+        engine = _ShardEngine(self._index, frequencies)
+        return _shard_hits([engine.search(query, k) for query in queries], k)
 
-    def refine(self, states: Sequence[State], k: int, frequencies: Mapping[Word, int]) -> list[Found]:
-        """The shard's top k of query + r for every r of every state."""
-        engine = _PartEngine(self._index, frequencies)
-        return [_found(engine.refine(query, refinements, k), k) for query, refinements in states]
+    def refine(self, requests: Sequence[RefineRequest], k: int, frequencies: Mapping[TermKey, int]) -> list[ShardHits]:
+        """The shard's top k of query + r for every r of every request."""
+        engine = _ShardEngine(self._index, frequencies)
+        return [_shard_hits(engine.refine(query, refinements, k), k) for query, refinements in requests]
 
     def ids(self, numbers: Sequence[int]) -> list[str]:
         return [self._index.id(number) for number in numbers]
@@ -121,15 +120,15 @@ def _frozen(values: NDArray[np.int64], like: NDArray[Any]) -> NDArray[Any]:
 class _GlobalLists(Lists):
     """A query's postings in one shard, with the idf of the whole collection."""
 
-    def __init__(self, local: Lists, frequencies: Mapping[Word, int]):
+    def __init__(self, local: Lists, frequencies: Mapping[TermKey, int]):
         self.index, self._local, self._frequencies = local.index, local, frequencies
 
-    def find(self, texts: Iterable[Text]) -> dict[Text, Postings | None]:
+    def find(self, texts: Iterable[FieldTerms]) -> dict[FieldTerms, Postings | None]:
         wanted = list(texts)
         known = self._local.find(wanted)
-        return {text: self.weighed(text, postings) if (postings := known[text]) else None for text in wanted}
+        return {text: self.with_idf(text, postings) if (postings := known[text]) else None for text in wanted}
 
-    def weighed(self, text: Text, postings: Postings) -> Postings:
+    def with_idf(self, text: FieldTerms, postings: Postings) -> Postings:
         idfs = [self.index.idf(text.field, self._frequencies[text.field, term]) for term in text.terms]
         return postings._replace(idf=idfs[0] if len(idfs) == 1 else np.float32(sum(map(float, idfs))))
 
@@ -146,40 +145,25 @@ class _GlobalLists(Lists):
         return self._local.arrays()
 
 
-class _PartEngine(EmbeddedEngine):
-    """The embedded engine over a shard that has joined, for queries of words whose frequencies are given."""
+class _ShardEngine(EmbeddedEngine):
+    """The embedded engine over one shard, for queries of terms whose collection frequencies are given."""
 
-    def __init__(self, index: Index, frequencies: Mapping[Word, int]):
+    def __init__(self, index: Index, frequencies: Mapping[TermKey, int]):
         super().__init__(index, threads=1)
         self._frequencies = frequencies
 
-    def search(self, query: Query, k: int = 5) -> Hits:
-        return self._run(self._compiled(query), k)
-
-    def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> HitLists:
-        k = max(0, min(k, self.index.size))
-        base = self._compiled(query)
-        if base.impossible or k == 0 or not refinements:
-            return HitLists.empty(self.index, len(refinements))
-        numbers, scores, counts = refining.run(self.index, base, refining.plan(base, refinements), k)
-        for r in np.flatnonzero(counts < 0).tolist():
-            hits = self.search(query.refine(refinements[r]), k)
-            counts[r] = len(hits)
-            numbers[r, : len(hits)], scores[r, : len(hits)] = hits.numbers, hits.scores
-        return HitLists(self.index, numbers, scores, counts)
-
-    def _compiled(self, query: Query) -> Compiled:
-        local = compile_query(self.index, query)
+    def _compile(self, query: Query) -> Compiled:
+        local = super()._compile(query)
         lists = _GlobalLists(local.lists, self._frequencies)
 
-        def weighed(clauses: list[Clause]) -> list[Clause]:
-            return [clause._replace(postings=lists.weighed(clause.text, clause.postings)) for clause in clauses]
+        def with_idf(clauses: list[Clause]) -> list[Clause]:
+            return [clause._replace(postings=lists.with_idf(clause.text, clause.postings)) for clause in clauses]
 
-        must, should, must_not = weighed(local.must), weighed(local.should), weighed(local.must_not)
+        must, should, must_not = with_idf(local.must), with_idf(local.should), with_idf(local.must_not)
         return replace(local, must=must, should=should, must_not=must_not, lists=lists)
 
 
-def _found(lists: Sequence[Hits] | HitLists, k: int) -> Found:
+def _shard_hits(lists: Sequence[Hits] | HitLists, k: int) -> ShardHits:
     numbers = np.zeros((len(lists), k), np.int64)
     scores = np.full((len(lists), k), -np.inf, np.float32)
     if isinstance(lists, HitLists):
@@ -187,7 +171,7 @@ def _found(lists: Sequence[Hits] | HitLists, k: int) -> Found:
         here = np.arange(width) < lists.counts[:, None]
         np.copyto(numbers[:, :width], lists.numbers, where=here)
         np.copyto(scores[:, :width], lists.scores, where=here)
-        return Found(numbers, scores)
+        return ShardHits(numbers, scores)
     for row, hits in enumerate(lists):
         numbers[row, : len(hits)], scores[row, : len(hits)] = hits.numbers, hits.scores
-    return Found(numbers, scores)
+    return ShardHits(numbers, scores)

@@ -1,6 +1,6 @@
-"""Where the shards of a collection live: in this process, or each in a process of its own.
+"""How the engine calls its shards: in threads of this process, or each in a process of its own.
 
-`sharded_ray.py` has the third place, an actor of a cluster for each.
+`ray_transport.py` is the third way, one actor of a Ray cluster per shard.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from orienteer.errors import OrienteerError
 
 
 class ShardLostError(OrienteerError):
-    """A shard's process that ended, and ended again when it was started anew."""
+    """A shard's process that ended, and ended again after a restart."""
 
 
-class Fleet(Protocol):
-    """Where the shards live."""
+class ShardTransport(Protocol):
+    """Calls methods of all shards."""
 
     def __len__(self) -> int: ...
 
-    def ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of every shard, each with its own arguments, all at once; answers in the shards' order."""
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every shard in parallel, each with its own arguments; results in the shards' order."""
         ...
 
     def close(self) -> None: ...
 
 
-class LocalFleet:
-    """Shards in this process, each asked in a thread of its own: the kernels let go of Python's lock."""
+class LocalTransport:
+    """Shards in this process, one thread per shard: the kernels release the GIL."""
 
     def __init__(self, paths: Sequence[Path | str]):
         self._shards = [Shard(path) for path in paths]
@@ -44,11 +44,12 @@ class LocalFleet:
     def __len__(self) -> int:
         return len(self._shards)
 
-    def ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         if len(self._shards) == 1:
             return [getattr(self._shards[0], method)(*arguments[0])]
         calls = [
-            self._pool.submit(getattr(shard, method), *own) for shard, own in zip(self._shards, arguments, strict=True)
+            self._pool.submit(getattr(shard, method), *each)
+            for shard, each in zip(self._shards, arguments, strict=True)
         ]
         return [call.result() for call in calls]
 
@@ -56,30 +57,30 @@ class LocalFleet:
         self._pool.shutdown()
 
 
-class ProcessFleet:
-    """Shards in processes of their own. One that ends is started anew and asked again: shards only read."""
+class ProcessTransport:
+    """One process per shard. One that ends is restarted and called again: shards only read."""
 
     def __init__(self, paths: Sequence[Path | str]):
-        self._context = multiprocessing.get_context("spawn")  # a fork would copy threads' locks as they happen to be
+        self._context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
         self._paths = [str(path) for path in paths]
         self._totals: tuple[Any, ...] | None = None
-        self._lock = threading.Lock()  # a pipe carries one conversation
+        self._lock = threading.Lock()  # a pipe carries one call at a time
         self._processes = [self._start(path) for path in self._paths]
 
     def __len__(self) -> int:
         return len(self._paths)
 
-    def ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         with self._lock:
-            if method == "join":
+            if method == "set_totals":
                 self._totals = arguments[0]
-            # Shards are mostly asked the same: that is written once, not once for each.
-            known = {id(own): own for own in arguments}
-            written = {name: ForkingPickler.dumps((method, own)) for name, own in known.items()}
-            calls = [written[id(own)] for own in arguments]
+            # Most calls are the same for every shard: pickled once.
+            distinct = {id(each): each for each in arguments}
+            pickled = {key: ForkingPickler.dumps((method, each)) for key, each in distinct.items()}
+            calls = [pickled[id(each)] for each in arguments]
             sent = [self._send(at, call) for at, call in enumerate(calls)]
             answers = [
-                self._receive(at, method, call, whole) for at, (call, whole) in enumerate(zip(calls, sent, strict=True))
+                self._receive(at, method, call, ok) for at, (call, ok) in enumerate(zip(calls, sent, strict=True))
             ]
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -118,8 +119,8 @@ class ProcessFleet:
             process.kill()
             pipe.close()
             process, pipe = self._processes[at] = self._start(self._paths[at])
-            if self._totals is not None and method != "join":
-                pipe.send(("join", self._totals))
+            if self._totals is not None and method != "set_totals":
+                pipe.send(("set_totals", self._totals))
                 pipe.recv()
             pipe.send_bytes(call)
             return pipe.recv()
@@ -130,7 +131,7 @@ class ProcessFleet:
 
 
 def _serve(path: str, pipe: Connection) -> None:
-    """A shard's process: answers until nobody asks any more."""
+    """The main loop of a shard's process, until the pipe is closed."""
     shard: Shard | None = None
     while True:
         try:

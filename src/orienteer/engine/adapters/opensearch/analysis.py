@@ -9,20 +9,20 @@ from typing import Any, Protocol
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.embedded.analysis import analyze_terms
 
-Placed = tuple[tuple[int, str], ...]  # index terms and their places, the first at 0
+PositionedTerms = tuple[tuple[int, str], ...]  # index terms and their places, the first at 0
 _REMEMBERED = 1 << 16
 
 
 class Analysis(Protocol):
-    def placed(self, field: str, texts: Sequence[str]) -> list[Placed]:
+    def positioned_terms(self, field: str, texts: Sequence[str]) -> list[PositionedTerms]:
         """The terms of each text in a field (`contents` or `title`), stop words gone."""
         ...
 
 
-class OwnAnalysis:
+class LocalAnalysis:
     """Lucene's StandardAnalyzer, which is ours too; stop words are left out even where the index keeps them."""
 
-    def placed(self, field: str, texts: Sequence[str]) -> list[Placed]:
+    def positioned_terms(self, field: str, texts: Sequence[str]) -> list[PositionedTerms]:
         return [_from_zero([(at, term) for at, term in enumerate(analyze_terms(text)) if term]) for text in texts]
 
 
@@ -31,22 +31,22 @@ class ServiceAnalysis:
 
     def __init__(self, service: Service):
         self._service = service
-        self._known: dict[tuple[str, str], Placed] = {}
+        self._known: dict[tuple[str, str], PositionedTerms] = {}
         self._lock = threading.Lock()
 
-    def placed(self, field: str, texts: Sequence[str]) -> list[Placed]:
+    def positioned_terms(self, field: str, texts: Sequence[str]) -> list[PositionedTerms]:
         with self._lock:
             if len(self._known) > _REMEMBERED:
                 self._known = {}
             known = self._known
         new = [text for text in dict.fromkeys(texts) if (field, text) not in known]
         batches = [new[at : at + 64] for at in range(0, len(new), 64)]
-        answers = self._service.at_once(lambda batch: self._asked(field, batch), batches)
+        answers = self._service.in_parallel(lambda batch: self._asked(field, batch), batches)
         for text, terms in zip(new, (terms for part in answers for terms in part), strict=True):
             known[field, text] = terms
         return [known[field, text] for text in texts]
 
-    def _asked(self, field: str, texts: Sequence[str]) -> list[Placed]:
+    def _asked(self, field: str, texts: Sequence[str]) -> list[PositionedTerms]:
         """One request for many texts: the service counts offsets on from text to text, one unit between them."""
         name = self._service.settings.names.of(field)
         tokens = self._service.ask_list("POST", "/_analyze", {"field": name, "text": list(texts)}, "tokens")
@@ -69,5 +69,5 @@ def _append(terms: list[tuple[int, str]], token: Any) -> None:
         terms.append((token["position"], token["token"]))
 
 
-def _from_zero(terms: list[tuple[int, str]]) -> Placed:
+def _from_zero(terms: list[tuple[int, str]]) -> PositionedTerms:
     return tuple((place - terms[0][0], term) for place, term in terms)

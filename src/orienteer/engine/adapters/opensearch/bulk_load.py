@@ -13,16 +13,17 @@ from hashlib import blake2b
 from typing import Any
 
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.opensearch.errors import (
+from orienteer.engine.adapters.opensearch.index_info import META, read_index_info
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import FieldNames, ServiceSettings
+from orienteer.errors import (
+    DataError,
+    DuplicateIdError,
     NoServiceIndexError,
     ServiceAddressError,
     ServiceAnswerError,
     ServiceIndexError,
 )
-from orienteer.engine.adapters.opensearch.index_info import META, read_facts
-from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.settings import FieldNames, Settings
-from orienteer.errors import DataError, DuplicateIdError
 
 FORMAT = 1
 BATCH_PASSAGES, BATCH_CHARACTERS = 500, 1_000_000  # of one bulk request
@@ -35,19 +36,19 @@ Numbered = tuple[int, Passage]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class BulkLoadResult:
     passages: int
     already_there: int
     fingerprint: str
 
 
-def for_loading(settings: Settings) -> Settings:
-    """The settings with the patience that bulk requests need."""
+def bulk_settings(settings: ServiceSettings) -> ServiceSettings:
+    """The settings with the retry that bulk requests need."""
     return replace(settings, timeout=max(settings.timeout, TIMEOUT))
 
 
 def index_body(names: FieldNames, shards: int) -> dict[str, Any]:
-    """Settings and mapping of an index that gives the embedded engine's results."""
+    """ServiceSettings and mapping of an index that gives the embedded engine's results."""
     searched = {"type": "text", "analyzer": "orienteer", "similarity": "orienteer"}
     return {
         "settings": {
@@ -79,7 +80,7 @@ def load(
     shards: int = 1,
     replicas: int = 1,
     progress: Progress = lambda done: None,
-) -> Loaded:
+) -> BulkLoadResult:
     """Load `passages` into the service's index, which is made where it is not there, and continued where it is."""
     there = _prepare(service, shards)
     digest = blake2b(digest_size=16)
@@ -106,7 +107,7 @@ def load(
     for turn, group in enumerate(_groups(_batches(fresh()), service.settings.concurrency)):
         if turn == 0:
             _mark(service, {"format": FORMAT, "complete": False})
-        service.at_once(lambda batch: _send(service, batch), group)
+        service.in_parallel(lambda batch: _send(service, batch), group)
         progress(group[-1][-1][0] + 1)
     _compare(service, kept)
     return _finish(service, count, min(there, count), digest.hexdigest(), replicas)
@@ -121,7 +122,7 @@ def _prepare(service: Service, shards: int) -> int:
             "or name four different ones in it"
         )
     try:
-        meta = read_facts(service).meta
+        meta = read_index_info(service).meta
     except NoServiceIndexError:
         try:
             service.ask("PUT", "", index_body(names, shards))
@@ -129,7 +130,7 @@ def _prepare(service: Service, shards: int) -> int:
             if "already_exists" not in str(refused):
                 raise
         # A first document would make an index too, but with a mapping of the service's own invention.
-        meta = read_facts(service).meta
+        meta = read_index_info(service).meta
     if meta.get("format") != FORMAT:
         raise ServiceIndexError(
             f"{service.address} is there already and was not made by `orienteer index --to`; "
@@ -220,7 +221,7 @@ def _fetched(service: Service, ids: Sequence[str], *names: str) -> list[dict[str
     return [row.get("_source", {}) for row in rows]
 
 
-def _finish(service: Service, count: int, there: int, fingerprint: str, replicas: int) -> Loaded:
+def _finish(service: Service, count: int, there: int, fingerprint: str, replicas: int) -> BulkLoadResult:
     service.ask("POST", "/_refresh")
     if (held := _count(service, 1 << 53)) != count:
         raise ServiceIndexError(
@@ -229,7 +230,7 @@ def _finish(service: Service, count: int, there: int, fingerprint: str, replicas
         )
     _mark(service, {"format": FORMAT, "complete": True, "passages": count, "fingerprint": fingerprint})
     service.ask("PUT", "/_settings", {"index": {"refresh_interval": None, "number_of_replicas": replicas}})
-    return Loaded(count, there, fingerprint)
+    return BulkLoadResult(count, there, fingerprint)
 
 
 def _mark(service: Service, meta: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The official clients behind one small door: a request in, JSON or a `Failure` out.
 
-Waiting and asking again are done in one place for both (`patience.py`), so the clients' own are switched off.
+Waiting and asking again are done in one place for both (`retry.py`), so the clients' own are switched off.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
-from orienteer.engine.adapters.opensearch.errors import ServiceError, ServiceRefusedError
-from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, Settings
-from orienteer.errors import MissingExtraError
+from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, ServiceSettings
+from orienteer.errors import MissingExtraError, ServiceError, ServiceRefusedError
 
-AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 JSON, LINES = "application/json", "application/x-ndjson"
 
 
 class Failure(Exception):
     """A request without a whole answer."""
 
-    def __init__(self, reason: str, *, status: int | None = None, again: bool = False, wait: float = 0.0):
-        self.reason, self.status, self.wait = reason, status, wait
-        self.again = again or status in AGAIN  # whether asking again may help
+    def __init__(self, reason: str, *, status: int | None = None, retryable: bool = False, retry_after: float = 0.0):
+        self.reason, self.status, self.retry_after = reason, status, retry_after
+        self.retryable = retryable or status in RETRYABLE  # whether asking again may help
         super().__init__(reason)
 
 
@@ -39,7 +38,7 @@ class Client(Protocol):
 class OpenSearchClient:
     """opensearch-py; speaks plain JSON, which Elasticsearch understands too."""
 
-    def __init__(self, address: Address, settings: Settings):
+    def __init__(self, address: Address, settings: ServiceSettings):
         import opensearchpy
 
         options: dict[str, Any] = {}
@@ -63,15 +62,15 @@ class OpenSearchClient:
                 method, path, params=dict(params), body=body, headers={"content-type": kind}
             )
         except errors.ConnectionTimeout:
-            raise Failure("no answer in time", again=True) from None
+            raise Failure("no answer in time", retryable=True) from None
         except errors.SSLError as error:
             raise _untrusted(error) from None
         except errors.ConnectionError as error:
             if _is_tls(error):
                 raise _untrusted(error) from None
-            raise Failure(f"no connection: {error.error}", again=True) from None
+            raise Failure(f"no connection: {error.error}", retryable=True) from None
         except errors.SerializationError:
-            raise Failure("an answer that is not JSON", again=True) from None
+            raise Failure("an answer that is not JSON", retryable=True) from None
         except errors.TransportError as error:
             status = error.status_code if isinstance(error.status_code, int) else None
             raise Failure(_reason(error.info, str(error.error)), status=status) from None
@@ -83,7 +82,7 @@ class OpenSearchClient:
 class ElasticsearchClient:
     """elasticsearch-py, for a service of the client's own major version."""
 
-    def __init__(self, address: Address, settings: Settings):
+    def __init__(self, address: Address, settings: ServiceSettings):
         import elastic_transport
         import elasticsearch
 
@@ -108,26 +107,28 @@ class ElasticsearchClient:
         try:
             return self._client.perform_request(method, path, params=dict(params), headers=headers, body=body).body
         except transport.ConnectionTimeout:
-            raise Failure("no answer in time", again=True) from None
+            raise Failure("no answer in time", retryable=True) from None
         except transport.TlsError as error:
             raise _untrusted(error) from None
         except transport.ConnectionError as error:
-            raise Failure(f"no connection: {error.errors[0] if error.errors else error}", again=True) from None
+            raise Failure(f"no connection: {error.errors[0] if error.errors else error}", retryable=True) from None
         except transport.SerializationError:
-            raise Failure("an answer that is not JSON", again=True) from None
+            raise Failure("an answer that is not JSON", retryable=True) from None
         except self._errors.UnsupportedProductError:
             raise ServiceError(
                 "the service is not Elasticsearch; install opensearch-py: pip install 'orienteer[opensearch]'"
             ) from None
         except transport.ApiError as error:
-            wait = _seconds(error.meta.headers.get("retry-after"))
-            raise Failure(_reason(error.body, str(error.message)), status=error.meta.status, wait=wait) from None
+            retry_after = _seconds(error.meta.headers.get("retry-after"))
+            raise Failure(
+                _reason(error.body, str(error.message)), status=error.meta.status, retry_after=retry_after
+            ) from None
 
     def close(self) -> None:
         self._client.close()
 
 
-def open_client(address: Address, settings: Settings) -> Client:
+def open_client(address: Address, settings: ServiceSettings) -> Client:
     """The client that suits the service: Elasticsearch's own where its major version is the service's."""
     hide(settings.secrets())
     if settings.client == "elasticsearch" or (settings.client == "auto" and not _installed("opensearchpy")):
@@ -155,15 +156,15 @@ def hide(secrets: list[str]) -> None:
     for name in ("opensearch", "opensearchpy", "opensearchpy.trace", "elasticsearch", "elastic_transport.transport",
                  "elastic_transport.node", "urllib3.connectionpool"):  # fmt: skip
         logger = logging.getLogger(name)
-        blind = next((each for each in logger.filters if isinstance(each, _Blind)), None)
+        blind = next((each for each in logger.filters if isinstance(each, _RedactSecrets)), None)
         if blind is None:
-            blind = _Blind()
+            blind = _RedactSecrets()
             logger.addFilter(blind)
             logger.addHandler(logging.NullHandler())  # what matters of it comes as an error: nothing on a terminal
         blind.secrets.update(secrets)
 
 
-class _Blind(logging.Filter):
+class _RedactSecrets(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.secrets: set[str] = set()

@@ -14,7 +14,7 @@ import numpy as np
 
 from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
-from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, STANDARD, FieldFacts
+from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, STANDARD, FieldInfo
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, value_at
 from orienteer.engine.check import EngineContractError, check_engine
@@ -71,25 +71,25 @@ def _service(service: Service) -> Iterator[Finding]:
 
 
 def _index(engine: OpenSearchEngine) -> Iterator[Finding]:
-    facts = engine.facts
-    yield from _field("contents", facts.contents)
-    if facts.title is None:
+    info = engine.info
+    yield from _field("contents", info.contents)
+    if info.title is None:
         yield Finding("fair", "no title field: refinements of titles find nothing", "name it: ORIENTEER_SEARCH_FIELDS")
     else:
-        yield from _field("title", facts.title)
-    if facts.ordered:
+        yield from _field("title", info.title)
+    if info.ordered:
         yield Finding("good", "passages know their place: ties come in the order of indexing")
     else:
         yield Finding("fair", "passages do not know their place: ties come in the service's order")
-    if facts.meta and not facts.meta.get("complete"):
+    if info.meta and not info.meta.get("complete"):
         yield Finding("bad", "loading was broken off", "run the same `orienteer index … --to` again: it goes on")
     measured = engine.measured["contents"]
     if abs(measured.factor - LEGACY_FACTOR) < 1e-3:
         yield Finding("good", f"scores have the older factor {LEGACY_FACTOR}; boosts are sent smaller by it")
-    yield Finding("good", f"{measured.passages:,} passages in {facts.shards} shard{'s' if facts.shards > 1 else ''}")
+    yield Finding("good", f"{measured.passages:,} passages in {info.shards} shard{'s' if info.shards > 1 else ''}")
 
 
-def _field(name: str, field: FieldFacts) -> Iterator[Finding]:
+def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
     advice = "load the passages anew with `orienteer index --to` for the embedded engine's results"
     if field.analyzer == STANDARD:
         yield Finding("good", f"{name} ({field.name}): StandardAnalyzer with English stop words")

@@ -10,50 +10,49 @@ from typing import Any
 import numpy as np
 
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.opensearch.analysis import Analysis, OwnAnalysis, ServiceAnalysis
-from orienteer.engine.adapters.opensearch.errors import ServiceAnswerError
-from orienteer.engine.adapters.opensearch.index_info import OTHER, IndexFacts, read_facts
-from orienteer.engine.adapters.opensearch.query_dsl import Renderer
+from orienteer.engine.adapters.opensearch.analysis import Analysis, LocalAnalysis, ServiceAnalysis
+from orienteer.engine.adapters.opensearch.index_info import OTHER, IndexInfo, read_index_info
+from orienteer.engine.adapters.opensearch.query_dsl import QueryBuilder
 from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.settings import Settings, read_address
-from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, Measured, Statistics, value_at
+from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_address
+from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, FieldStatistics, Statistics, value_at
 from orienteer.engine.embedded import bm25
 from orienteer.engine.protocol import Hit
-from orienteer.errors import UnknownFieldError, UnknownPassageError
+from orienteer.errors import ServiceAnswerError, UnknownFieldError, UnknownPassageError
 from orienteer.query import FIELDS, Query, Refinement
 
 MOST_HITS = 10_000  # what a service gives for one search, as it comes
-Rendered = dict[str, Any] | None
+DslQuery = dict[str, Any] | None
 
 
 class OpenSearchEngine:
     """`Engine` over an existing index. Safe to share between threads.
 
     Equal scores come in the order of indexing where the passages know it (an index that `orienteer index --to` made),
-    else in the service's own. Statistics are those of the moment when they were first asked for.
+    else in the service's own. Statistics are read when they are first needed.
     """
 
     def __init__(self, service: Service):
         self._service, self._names = service, service.settings.names
-        self.facts: IndexFacts = read_facts(service)
-        fields = [self.facts.contents, *([self.facts.title] if self.facts.title else [])]
+        self.info: IndexInfo = read_index_info(service)
+        fields = [self.info.contents, *([self.info.title] if self.info.title else [])]
         own = all(field.analyzer != OTHER for field in fields)
-        self.analysis: Analysis = OwnAnalysis() if own else ServiceAnalysis(service)
+        self.analysis: Analysis = LocalAnalysis() if own else ServiceAnalysis(service)
         self.statistics = Statistics(service)
-        self.measured: dict[str, Measured] = {
+        self.measured: dict[str, FieldStatistics] = {
             name: self.statistics.measure(name, self.analysis)
-            if name == "contents" or self.facts.title is not None
-            else Measured(0)
+            if name == "contents" or self.info.title is not None
+            else FieldStatistics(0)
             for name in FIELDS
         }
         factors = {name: LEGACY_FACTOR for name, field in self.measured.items() if _is_legacy(field)}
-        self._renderer = Renderer(self._names, self.analysis, factors)
+        self._builder = QueryBuilder(self._names, self.analysis, factors)
         self._analyze = lru_cache(1 << 14)(self._terms)
 
     @property
     def fingerprint(self) -> str:
         """The content's, where we wrote it; else the index's own name for itself."""
-        return str(self.facts.meta.get("fingerprint") or f"index-{self.facts.uuid}")
+        return str(self.info.meta.get("fingerprint") or f"index-{self.info.uuid}")
 
     def close(self) -> None:
         self._service.close()
@@ -62,32 +61,32 @@ class OpenSearchEngine:
         return self.search_many([query], k)[0]
 
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[list[Hit]]:
-        return self._found([self._renderer.render(query) for query in queries], k)
+        return self._search([self._builder.build(query) for query in queries], k)
 
     def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> list[list[Hit]]:
         """The top k of query + r for every r, as batches of searches, some batches at once."""
-        return self._found(self._renderer.render_each(query, refinements), k)
+        return self._search(self._builder.build_each(query, refinements), k)
 
     def refine_many(
         self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int = 5
     ) -> list[list[list[Hit]]]:
         """`refine` for many sessions: their searches share batches."""
-        parts = [self._renderer.render_each(query, own) for query, own in zip(queries, refinements, strict=True)]
-        found = iter(self._found([each for part in parts for each in part], k))
-        return [[next(found) for _ in part] for part in parts]
+        parts = [self._builder.build_each(query, options) for query, options in zip(queries, refinements, strict=True)]
+        hits = iter(self._search([each for part in parts for each in part], k))
+        return [[next(hits) for _ in part] for part in parts]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         known: dict[str, Passage] = {}
         wanted = list(dict.fromkeys(ids))
         batches = [wanted[at : at + 256] for at in range(0, len(wanted), 256)]
-        for found in self._service.at_once(self._fetched, batches):
+        for found in self._service.in_parallel(self._fetched, batches):
             known.update((passage.id, passage) for passage in found)
         return [known[each] for each in ids]
 
     def idf(self, field: str, term: str) -> float:
         if field not in FIELDS:
             raise UnknownFieldError(f"unknown field {field!r}; expected {' or '.join(FIELDS)}")
-        if field == "title" and self.facts.title is None:
+        if field == "title" and self.info.title is None:
             return float(bm25.idf(0, 0))
         # Passages deleted but not yet forgotten are in the one count and not in the other.
         frequency = min(self.statistics.frequency(field, term), self.measured[field].passages)
@@ -99,17 +98,17 @@ class OpenSearchEngine:
         return list(terms)
 
     def _terms(self, text: str) -> tuple[str, ...]:
-        [placed] = self.analysis.placed("contents", [text])
-        return tuple(term for _, term in placed)
+        [positioned_terms] = self.analysis.positioned_terms("contents", [text])
+        return tuple(term for _, term in positioned_terms)
 
-    def _found(self, rendered: Sequence[Rendered], k: int) -> list[list[Hit]]:
+    def _search(self, built: Sequence[DslQuery], k: int) -> list[list[Hit]]:
         if k > MOST_HITS:
             raise ServiceAnswerError(f"{k:,} hits were asked for; a service gives at most {MOST_HITS:,} for a search")
-        asked = [at for at, query in enumerate(rendered) if query is not None and k > 0]
-        found: list[list[Hit]] = [[] for _ in rendered]
+        asked = [at for at, query in enumerate(built) if query is not None and k > 0]
+        found: list[list[Hit]] = [[] for _ in built]
         # One hit more than wanted tells whether the last place is shared; only then are ties worth a slower search.
-        size = min(k + 1, MOST_HITS) if self.facts.ordered else k
-        answers = self._service.search_many([self._body(rendered[at], size) for at in asked])
+        size = min(k + 1, MOST_HITS) if self.info.ordered else k
+        answers = self._service.search_many([self._body(built[at], size) for at in asked])
         shared = []
         for at, answer in zip(asked, answers, strict=True):
             hits = answer["hits"]["hits"]
@@ -117,14 +116,14 @@ class OpenSearchEngine:
                 shared.append(at)
             else:
                 found[at] = self._hits(hits)[:k]
-        again = self._service.search_many([self._body(rendered[at], k, in_order=True) for at in shared])
+        again = self._service.search_many([self._body(built[at], k, in_order=True) for at in shared])
         for at, answer in zip(shared, again, strict=True):
             found[at] = self._hits(answer["hits"]["hits"])
         return found
 
-    def _body(self, query: Rendered, size: int, in_order: bool = False) -> dict[str, Any]:
+    def _body(self, query: DslQuery, size: int, in_order: bool = False) -> dict[str, Any]:
         body: dict[str, Any] = {"query": query, "size": size, "_source": False, "track_total_hits": False}
-        if self.facts.ordered:
+        if self.info.ordered:
             body["docvalue_fields"] = [self._names.order]
         if in_order:
             body |= {"sort": [{"_score": "desc"}, {self._names.order: "asc"}], "track_scores": True}
@@ -132,7 +131,7 @@ class OpenSearchEngine:
 
     def _hits(self, rows: Sequence[Mapping[str, Any]]) -> list[Hit]:
         hits = [Hit(str(row["_id"]), _score(row)) for row in rows]
-        if not self.facts.ordered:
+        if not self.info.ordered:
             return hits
         order = [row.get("fields", {}).get(self._names.order, [at])[0] for at, row in enumerate(rows)]
         best = sorted(range(len(hits)), key=lambda at: (-hits[at].score, order[at]))
@@ -151,12 +150,12 @@ class OpenSearchEngine:
         return passages
 
 
-def connect(address: str | Path, settings: Settings | None = None) -> OpenSearchEngine:
+def connect(address: str | Path, settings: ServiceSettings | None = None) -> OpenSearchEngine:
     """The engine over the index at `https://host:9200/index`; credentials come from the environment."""
-    return OpenSearchEngine(Service(read_address(address), settings or Settings.from_environment()))
+    return OpenSearchEngine(Service(read_address(address), settings or ServiceSettings.from_environment()))
 
 
-def _is_legacy(field: Measured) -> bool:
+def _is_legacy(field: FieldStatistics) -> bool:
     return abs(field.factor - LEGACY_FACTOR) < 1e-3
 
 

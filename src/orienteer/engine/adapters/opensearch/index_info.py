@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orienteer.engine.adapters.opensearch.errors import ServiceIndexError
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.embedded.analysis import MAX_TOKEN_UNITS, STOP_WORDS
+from orienteer.errors import ServiceIndexError
 
 META = "orienteer"  # our corner of the mapping's `_meta`
 STANDARD, KEEPS_STOP_WORDS, OTHER = "standard", "standard without stop words", "another"
 
 
 @dataclass(frozen=True, slots=True)
-class FieldFacts:
+class FieldInfo:
     """A searched field; `analyzer` is one of the three kinds above, by what it does and not by its name."""
 
     name: str
@@ -27,16 +27,16 @@ class FieldFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFacts:
+class IndexInfo:
     uuid: str
     shards: int
-    contents: FieldFacts
-    title: FieldFacts | None
+    contents: FieldInfo
+    title: FieldInfo | None
     ordered: bool  # passages know their place in the collection
     meta: Mapping[str, Any]  # what `orienteer index --to` wrote there
 
 
-def read_facts(service: Service) -> IndexFacts:
+def read_index_info(service: Service) -> IndexInfo:
     """Raises `ServiceIndexError` for an index that cannot be searched."""
     answer, address, names = service.describe(), service.address, service.settings.names
     if len(answer) > 1:
@@ -51,7 +51,7 @@ def read_facts(service: Service) -> IndexFacts:
             f"{address} has no text field {names.contents!r} to search; it has {', '.join(texts) or 'none'}; "
             "name the fields, for instance ORIENTEER_SEARCH_FIELDS=contents=body,title=headline"
         )
-    return IndexFacts(
+    return IndexInfo(
         uuid, shards, contents, _field(mapping, settings, names.title),
         _at(mapping, names.order).get("type") in ("long", "integer"), mapping.get("_meta", {}).get(META, {}),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def _at(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return here
 
 
-def _field(mapping: Mapping[str, Any], settings: Mapping[str, Any], name: str) -> FieldFacts | None:
+def _field(mapping: Mapping[str, Any], settings: Mapping[str, Any], name: str) -> FieldInfo | None:
     here = _at(mapping, name)
     if here.get("type") not in ("text", "match_only_text"):
         return None
@@ -74,7 +74,7 @@ def _field(mapping: Mapping[str, Any], settings: Mapping[str, Any], name: str) -
     analyzer = here.get("analyzer", default)
     searched = here.get("search_analyzer", analyzer)
     similarity, fit = _similarity(settings, here.get("similarity"))
-    return FieldFacts(
+    return FieldInfo(
         name, _kind(analyzers, analyzer), analyzer, similarity, fit and here.get("type") == "text", searched != analyzer
     )
 

@@ -1,4 +1,4 @@
-"""A query in the service's own language: a `bool` of `must`, `should` and `must_not`.
+"""Queries in the service's query DSL: a `bool` of `must`, `should` and `must_not`.
 
 Clauses are joined before they are sent, as Lucene joins them: the same text twice is one clause with the boosts added,
 and a clause of stop words is none. A single term is a `term`, several are a `match_phrase`.
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from orienteer.engine.adapters.opensearch.analysis import Analysis, Placed
+from orienteer.engine.adapters.opensearch.analysis import Analysis, PositionedTerms
 from orienteer.engine.adapters.opensearch.settings import FieldNames
 from orienteer.errors import TooManyClausesError
 from orienteer.query import Query, Refinement
@@ -22,18 +22,18 @@ OCCUR = {"or": "should", "^": "should", "+": "must", "-": "must_not"}
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ClauseKey:
     """What a clause looks for: terms at places, in a field."""
 
     field: str
-    terms: Placed
+    terms: PositionedTerms
 
 
-Group: TypeAlias = dict[Text, tuple[str, float]]  # each text with the words it was written in, and its boost
+Group: TypeAlias = dict[ClauseKey, tuple[str, float]]  # each text with the words it was written in, and its boost
 
 
-class Renderer:
-    """Renders queries for one index.
+class QueryBuilder:
+    """Builds DSL queries for one index.
 
     `factors`: by what each field's similarity multiplies a boost. Lucene's BM25 was once (k1 + 1) times what it is
     now, and Elasticsearch and OpenSearch 2 kept that; boosts are sent smaller by it, and scores come out as Lucene's.
@@ -43,42 +43,42 @@ class Renderer:
         self._names, self._analysis = names, analysis
         self._factors = factors
 
-    def render(self, query: Query) -> dict[str, Any] | None:
+    def build(self, query: Query) -> dict[str, Any] | None:
         """None for a query that can match nothing: one without any clause that finds a passage."""
-        return self._rendered(*self._clauses(query))
+        return self._built(*self._clauses(query))
 
-    def render_each(self, query: Query, refinements: Sequence[Refinement]) -> list[dict[str, Any] | None]:
-        """`render(query.refine(r))` for each r; the query's own part is worked out once."""
+    def build_each(self, query: Query, refinements: Sequence[Refinement]) -> list[dict[str, Any] | None]:
+        """`build(query.refine(r))` for each r; the query's own part is worked out once."""
         base, count = self._clauses(query)
         extras = self._texts(refinements)
-        rendered = []
+        built = []
         for refinement, terms in zip(refinements, extras, strict=True):
             groups = {occur: dict(group) for occur, group in base.items()}
             _add_refinement(groups, refinement, terms)
-            rendered.append(self._rendered(groups, count + bool(terms)))
-        return rendered
+            built.append(self._built(groups, count + bool(terms)))
+        return built
 
     def _clauses(self, query: Query) -> tuple[dict[str, Group], int]:
         """The query's clauses by kind, and how many there were before equal ones were joined."""
         groups: dict[str, Group] = {"must": {}, "should": {}, "must_not": {}}
-        [question] = self._analysis.placed("contents", [query.question])
+        [question] = self._analysis.positioned_terms("contents", [query.question])
         for _, term in question:
-            _add(groups["should"], Text("contents", ((0, term),)), term, 1.0)
+            _add(groups["should"], ClauseKey("contents", ((0, term),)), term, 1.0)
         extras = self._texts(query.refinements)
         for refinement, terms in zip(query.refinements, extras, strict=True):
             _add_refinement(groups, refinement, terms)
         return groups, len(question) + sum(map(bool, extras))
 
-    def _texts(self, refinements: Sequence[Refinement]) -> list[Placed]:
-        found: dict[tuple[str, str], Placed] = {}
+    def _texts(self, refinements: Sequence[Refinement]) -> list[PositionedTerms]:
+        found: dict[tuple[str, str], PositionedTerms] = {}
         for field in ("contents", "title"):
             texts = list(dict.fromkeys(r.term for r in refinements if r.field == field))
             if texts:
-                placed = self._analysis.placed(field, texts)
-                found.update(((field, text), terms) for text, terms in zip(texts, placed, strict=True))
+                positioned_terms = self._analysis.positioned_terms(field, texts)
+                found.update(((field, text), terms) for text, terms in zip(texts, positioned_terms, strict=True))
         return [found[refinement.field, refinement.term] for refinement in refinements]
 
-    def _rendered(self, groups: Mapping[str, Group], count: int) -> dict[str, Any] | None:
+    def _built(self, groups: Mapping[str, Group], count: int) -> dict[str, Any] | None:
         if count > MAX_CLAUSES:
             raise TooManyClausesError(
                 f"the query has {count} clauses, at most {MAX_CLAUSES} are allowed; shorten the question"
@@ -92,7 +92,7 @@ class Renderer:
         }
         return {"bool": clauses}
 
-    def _clause(self, text: Text, words: str, boost: float) -> dict[str, Any]:
+    def _clause(self, text: ClauseKey, words: str, boost: float) -> dict[str, Any]:
         name = self._names.of(text.field)
         sent = boost_to_send(np.float32(boost), self._factors.get(text.field, 1.0))
         if len(text.terms) == 1:
@@ -100,12 +100,12 @@ class Renderer:
         return {"match_phrase": {name: {"query": words, "boost": sent}}}
 
 
-def _add_refinement(groups: dict[str, Group], refinement: Refinement, terms: Placed) -> None:
+def _add_refinement(groups: dict[str, Group], refinement: Refinement, terms: PositionedTerms) -> None:
     if terms:
-        _add(groups[OCCUR[refinement.op]], Text(refinement.field, terms), refinement.term, refinement.weight)
+        _add(groups[OCCUR[refinement.op]], ClauseKey(refinement.field, terms), refinement.term, refinement.weight)
 
 
-def _add(group: Group, text: Text, words: str, boost: float) -> None:
+def _add(group: Group, text: ClauseKey, words: str, boost: float) -> None:
     first, sum_so_far = group.get(text, (words, 0.0))
     group[text] = first, sum_so_far + float(np.float32(boost))
 

@@ -1,4 +1,4 @@
-"""Asking again: waits that double, a limit of attempts, and a circuit breaker for a service that is down."""
+"""Retries with exponential backoff, and a circuit breaker for a service that is down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from orienteer.engine.adapters.opensearch.clients import Failure
-from orienteer.engine.adapters.opensearch.errors import CircuitOpenError
+from orienteer.errors import CircuitOpenError
 
 T = TypeVar("T")
 
@@ -18,8 +18,8 @@ FAILURES, REST = 12, 20.0  # so many in a row open the circuit, for so many seco
 TOO_MANY_REQUESTS = 429
 
 
-class Breaker:
-    """Open after `failures` in a row: nobody asks. After `rest` seconds one may try, and its luck decides for all."""
+class CircuitBreaker:
+    """Opens after `failures` in a row: no request is sent. After `rest` seconds one may try, and decides for all."""
 
     def __init__(self, failures: int = FAILURES, rest: float = REST, clock: Callable[[], float] = time.monotonic):
         self._failures, self._rest, self._clock = failures, rest, clock
@@ -34,7 +34,7 @@ class Breaker:
             left = self._opened + self._rest - self._clock()
             if left > 0:
                 raise CircuitOpenError(
-                    f"the search service failed {self._in_a_row} times in a row and is left in peace "
+                    f"the search service failed {self._in_a_row} times in a row and is not asked "
                     f"for {left:.0f} s more; see that it runs, then try again"
                 )
             self._opened = self._clock()
@@ -50,35 +50,39 @@ class Breaker:
                 self._opened = self._clock()
 
 
-class Patience:
-    """Carries out a request, as often as it takes and is sensible."""
+class Retry:
+    """Runs a request up to `attempts` times."""
 
     def __init__(
-        self, attempts: int, breaker: Breaker, sleep: Callable[[float], None] = time.sleep, seed: int | None = None
+        self,
+        attempts: int,
+        breaker: CircuitBreaker,
+        sleep: Callable[[float], None] = time.sleep,
+        seed: int | None = None,
     ):
         self._attempts, self._breaker, self._sleep = attempts, breaker, sleep
-        # Waits differ from caller to caller, or all would come back at the same moment. No result depends on them.
+        # Jitter, so that callers do not retry at the same time. No result depends on it.
         self._draw = random.Random(seed)
 
-    def carry_out(self, request: Callable[[], T]) -> T:
-        """What `request` gives; its last `Failure` where no attempt succeeds."""
+    def run(self, request: Callable[[], T]) -> T:
+        """The result of `request`; its last `Failure` where no attempt succeeds."""
         for attempt in range(1, self._attempts + 1):
             self._breaker.enter()
             try:
                 answer = request()
             except Failure as failure:
-                if not failure.again or failure.status == TOO_MANY_REQUESTS:
+                if not failure.retryable or failure.status == TOO_MANY_REQUESTS:
                     self._breaker.succeeded()  # a service that refuses is alive
                 else:
                     self._breaker.failed()
-                if not failure.again or attempt == self._attempts:
+                if not failure.retryable or attempt == self._attempts:
                     raise
-                self._sleep(self._wait(attempt, failure.wait))
+                self._sleep(self._wait(attempt, failure.retry_after))
             else:
                 self._breaker.succeeded()
                 return answer
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _wait(self, attempt: int, asked_for: float) -> float:
+    def _wait(self, attempt: int, retry_after: float) -> float:
         doubled = FIRST_WAIT * 2.0 ** (attempt - 1) * self._draw.uniform(0.5, 1.0)
-        return min(LONGEST_WAIT, max(doubled, asked_for))
+        return min(LONGEST_WAIT, max(doubled, retry_after))

@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from orienteer.engine.adapters.opensearch.clients import JSON, LINES, Client, Failure, open_client, scrub
-from orienteer.engine.adapters.opensearch.errors import (
+from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
+from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, ServiceSettings
+from orienteer.errors import (
     NoServiceIndexError,
     ServiceAnswerError,
     ServiceError,
     ServiceRefusedError,
     ServiceUnavailableError,
 )
-from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
-from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, Settings
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -34,11 +34,11 @@ class Service:
     """One service and index. Safe to share between threads."""
 
     def __init__(
-        self, address: Address, settings: Settings, client: Client | None = None, patience: Patience | None = None
+        self, address: Address, settings: ServiceSettings, client: Client | None = None, retry: Retry | None = None
     ):
         self.address, self.settings = address, settings
         self._client = client if client is not None else open_client(address, settings)
-        self._patience = patience or Patience(settings.attempts, Breaker())
+        self._patience = retry or Retry(settings.attempts, CircuitBreaker())
         self._secrets = settings.secrets()
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class Service:
             answer = self._client.send(method, self.address.path + path, params, written, JSON)
             found = answer.get(key) if isinstance(answer, dict) else None
             if not isinstance(found, list) or (length is not None and len(found) != length):
-                raise Failure(f"an answer to {path[1:]} without the expected {key}", again=True)
+                raise Failure(f"an answer to {path[1:]} without the expected {key}", retryable=True)
             return found
 
         return self._carry_out(request)
@@ -82,7 +82,7 @@ class Service:
                 )
             )
             if not whole:
-                raise Failure("an answer without the settings of an index", again=True)
+                raise Failure("an answer without the settings of an index", retryable=True)
             return dict(answer)
 
         return self._carry_out(request)
@@ -103,7 +103,7 @@ class Service:
         wanted = list(dict.fromkeys(written))
         size = self.settings.batch
         batches = [wanted[at : at + size] for at in range(0, len(wanted), size)]
-        found = [answer for part in self.at_once(self._search_batch, batches) for answer in part]
+        found = [answer for part in self.in_parallel(self._search_batch, batches) for answer in part]
         known = dict(zip(wanted, found, strict=True))
         return [known[text] for text in written]
 
@@ -121,7 +121,7 @@ class Service:
             answer = self._client.send("POST", f"{self.address.path}/_bulk", {}, body, LINES)
             items = answer.get("items") if isinstance(answer, dict) else None
             if not isinstance(items, list) or len(items) != len(missing):
-                raise Failure("an answer to _bulk without an item for each document", again=True)
+                raise Failure("an answer to _bulk without an item for each document", retryable=True)
             failures = []
             for at, item in zip(missing, items, strict=True):
                 result = item.get("create", {}) if isinstance(item, dict) else {}
@@ -129,13 +129,13 @@ class Service:
                     stored[at] = result["status"] != 409
                 else:
                     failures.append(_failure(result, f"document {documents[at][0]!r}: "))
-            for failure in sorted(failures, key=lambda each: each.again):
+            for failure in sorted(failures, key=lambda each: each.retryable):
                 raise failure
 
         self._carry_out(request)
         return [stored[at] for at in range(len(lines))]
 
-    def at_once(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    def in_parallel(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """work(item) for each, at most `concurrency` under way; results in the items' order."""
         if len(items) < 2 or self.settings.concurrency == 1:
             return [work(item) for item in items]
@@ -155,14 +155,14 @@ class Service:
             answer = self._client.send("POST", f"{self.address.path}/_msearch", {}, lines, LINES)
             parts = answer.get("responses") if isinstance(answer, dict) else None
             if not isinstance(parts, list) or len(parts) != len(missing):
-                raise Failure("an answer to _msearch without a response for each search", again=True)
+                raise Failure("an answer to _msearch without a response for each search", retryable=True)
             failures = []
             for at, part in zip(missing, parts, strict=True):
                 if (failure := _incomplete(part)) is None:
                     answers[at] = part
                 else:
                     failures.append(failure)
-            for failure in sorted(failures, key=lambda each: each.again):
+            for failure in sorted(failures, key=lambda each: each.retryable):
                 raise failure
 
         self._carry_out(request)
@@ -170,7 +170,7 @@ class Service:
 
     def _carry_out(self, request: Callable[[], T]) -> T:
         try:
-            return self._patience.carry_out(request)
+            return self._patience.run(request)
         except Failure as failure:
             raise self._error(failure) from None
 
@@ -189,7 +189,7 @@ class Service:
                 f"no index {address.index!r} at {address.base}; "
                 f"name another, or make it with `orienteer index PASSAGES --to {address}`"
             )
-        if failure.again:
+        if failure.retryable:
             return ServiceUnavailableError(
                 f"no whole answer from {address} in {settings.attempts} attempts; the last gave: {reason}{status}; "
                 f"see that the service is well, or give it more time with {PREFIX}TIMEOUT "
@@ -201,16 +201,16 @@ class Service:
 def _incomplete(part: Any) -> Failure | None:
     """Why a search's answer is not to be used; None for a whole one."""
     if not isinstance(part, dict):
-        return Failure("a response that is no JSON object", again=True)
+        return Failure("a response that is no JSON object", retryable=True)
     if "error" in part:
         return _failure(part)
     shards, hits = part.get("_shards"), part.get("hits")
     if not isinstance(hits, dict) or not isinstance(hits.get("hits"), list) or not isinstance(shards, dict):
-        return Failure("a response without hits", again=True)
+        return Failure("a response without hits", retryable=True)
     if part.get("timed_out"):
-        return Failure("a search that ran out of time on the service", again=True)
+        return Failure("a search that ran out of time on the service", retryable=True)
     if shards.get("failed"):
-        return Failure(f"{shards['failed']} of {shards.get('total', '?')} shards failed", again=True)
+        return Failure(f"{shards['failed']} of {shards.get('total', '?')} shards failed", retryable=True)
     return None
 
 

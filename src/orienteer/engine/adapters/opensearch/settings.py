@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, NoReturn, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from orienteer.engine.adapters.opensearch.errors import ServiceAddressError
+from orienteer.errors import ServiceAddressError
 
 PREFIX = "ORIENTEER_SEARCH_"
 ClientName = Literal["auto", "opensearch", "elasticsearch"]
@@ -119,7 +119,7 @@ class FieldNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """Everything but the address."""
 
     api_key: Secret | None = None
@@ -137,7 +137,7 @@ class Settings:
     batch: int = 64  # searches in one request
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServiceSettings:
         given = {
             name.removeprefix(PREFIX): value
             for name, value in (os.environ if environment is None else environment).items()

@@ -16,7 +16,7 @@ LEGACY_FACTOR = 2.2  # k1 + 1, by which scores of Elasticsearch and OpenSearch 2
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class FieldStatistics:
     """A field as its own scorer sees it, read off an explanation; `passages` is what idf is computed with."""
 
     passages: int
@@ -58,7 +58,7 @@ class Statistics:
             self._known.update(((field, each), count) for each, count in zip(wanted, counts, strict=True))
         return counts[0]
 
-    def measure(self, field: str, analysis: Analysis) -> Measured:
+    def measure(self, field: str, analysis: Analysis) -> FieldStatistics:
         """Learn about a field from the explanation of one score; by counting where there is none to be read."""
         names = self._service.settings.names
         name, exists = names.of(field), {"exists": {"field": names.of(field)}}
@@ -66,7 +66,7 @@ class Statistics:
         for hit in sample["hits"]["hits"]:
             source = hit.get("_source", {})
             text = str(value_at(source, names.title if field == "title" else names.text) or "")
-            [terms] = analysis.placed(field, [text[:2000]])
+            [terms] = analysis.positioned_terms(field, [text[:2000]])
             if not terms:
                 continue
             body = {"size": 1, "query": _term(name, terms[0][1]), "explain": True, "_source": False}
@@ -74,15 +74,17 @@ class Statistics:
                 if (measured := read_explanation(found.get("_explanation"))) is not None:
                     return measured
         counted = self._service.search(_counting(exists))
-        return Measured(int(counted["hits"]["total"]["value"]))
+        return FieldStatistics(int(counted["hits"]["total"]["value"]))
 
 
-def read_explanation(tree: Any) -> Measured | None:
+def read_explanation(tree: Any) -> FieldStatistics | None:
     """The numbers of Lucene's explanation of one term's score; None where it is worded in another way."""
     found = explained_numbers(tree)
     if "N" not in found:
         return None
-    return Measured(int(found["N"]), found.get("boost", 1.0), found.get("k1"), found.get("b"), found.get("avgdl"))
+    return FieldStatistics(
+        int(found["N"]), found.get("boost", 1.0), found.get("k1"), found.get("b"), found.get("avgdl")
+    )
 
 
 def explained_numbers(tree: Any) -> dict[str, float]:

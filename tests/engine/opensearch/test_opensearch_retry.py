@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from orienteer.engine.adapters.opensearch.clients import Failure
-from orienteer.engine.adapters.opensearch.errors import (
+from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
+from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import Secret, ServiceSettings, read_address
+from orienteer.errors import (
     CircuitOpenError,
     NoServiceIndexError,
     ServiceAnswerError,
     ServiceRefusedError,
     ServiceUnavailableError,
 )
-from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
-from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.settings import Secret, Settings, read_address
 
 
 class Clock:
@@ -59,9 +59,9 @@ BUSY = Failure("busy", status=503)
 
 def service(*answers: Any, attempts: int = 4, failures: int = 100, **settings: Any) -> tuple[Service, Scripted, Clock]:
     client, clock = Scripted(*answers), Clock()
-    patience = Patience(attempts, Breaker(failures, 20.0, clock), clock.sleep, seed=1)
+    retry = Retry(attempts, CircuitBreaker(failures, 20.0, clock), clock.sleep, seed=1)
     address = read_address("http://localhost:9200/passages")
-    return Service(address, Settings(attempts=attempts, **settings), client, patience), client, clock
+    return Service(address, ServiceSettings(attempts=attempts, **settings), client, retry), client, clock
 
 
 def found(*ids: str) -> dict[str, Any]:
@@ -77,7 +77,9 @@ def test_a_request_is_repeated_until_it_succeeds_with_waits_that_double() -> Non
 
 
 def test_the_services_own_wish_to_wait_is_granted_up_to_a_limit() -> None:
-    asked, _, clock = service(Failure("busy", status=429, wait=7.0), Failure("busy", status=429, wait=900.0), {})
+    asked, _, clock = service(
+        Failure("busy", status=429, retry_after=7.0), Failure("busy", status=429, retry_after=900.0), {}
+    )
     asked.ask("GET", "")
     assert clock.waits == [7.0, 30.0]
 
@@ -162,7 +164,7 @@ def test_after_many_failures_in_a_row_nobody_asks_for_a_while() -> None:
     asked, client, clock = service(BUSY, attempts=2, failures=3)
     with pytest.raises(ServiceUnavailableError):
         asked.ask("GET", "")
-    with pytest.raises(CircuitOpenError, match="3 times in a row and is left in peace for 20 s more"):
+    with pytest.raises(CircuitOpenError, match="3 times in a row and is not asked for 20 s more"):
         asked.ask("GET", "")  # its first attempt is the third failure
     sent = len(client.sent)
     with pytest.raises(CircuitOpenError):

@@ -10,14 +10,19 @@ import pytest
 
 from orienteer.bundled import bundled_passages
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.opensearch import FieldNames, OpenSearchEngine, Settings
+from orienteer.engine.adapters.opensearch import FieldNames, OpenSearchEngine, ServiceSettings
 from orienteer.engine.adapters.opensearch import bulk_load as loading
 from orienteer.engine.adapters.opensearch.bulk_load import load
-from orienteer.engine.adapters.opensearch.errors import ServiceAddressError, ServiceIndexError, ServiceUnavailableError
-from orienteer.engine.adapters.opensearch.retry import Breaker, Patience
+from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import read_address
-from orienteer.errors import DataError, DuplicateIdError
+from orienteer.errors import (
+    DataError,
+    DuplicateIdError,
+    ServiceAddressError,
+    ServiceIndexError,
+    ServiceUnavailableError,
+)
 
 PASSAGES = bundled_passages()[:230]
 
@@ -33,9 +38,9 @@ def double(start) -> Any:
 
 
 def service(double: Any, name: str, **settings: Any) -> Service:
-    made = Settings(**{"timeout": 1.5, "attempts": 4, "concurrency": 2, **settings})
-    patience = Patience(made.attempts, Breaker(), lambda seconds: None, seed=1)
-    return Service(read_address(f"{double.base}/{name}"), made, None, patience)
+    made = ServiceSettings(**{"timeout": 1.5, "attempts": 4, "concurrency": 2, **settings})
+    retry = Retry(made.attempts, CircuitBreaker(), lambda seconds: None, seed=1)
+    return Service(read_address(f"{double.base}/{name}"), made, None, retry)
 
 
 def documents_sent(double: Any, name: str) -> int:
@@ -88,7 +93,7 @@ def test_a_load_killed_between_two_requests_at_once_leaves_no_gap(double) -> Non
 
     with pytest.raises(KeyboardInterrupt):
         load(service(double, "gap", concurrency=1), cut())
-    late = [(p.id, loading._document(Settings().names, 80 + n, p)) for n, p in enumerate(PASSAGES[80:100])]
+    late = [(p.id, loading._document(ServiceSettings().names, 80 + n, p)) for n, p in enumerate(PASSAGES[80:100])]
     service(double, "gap").create(late)
     result = load(service(double, "gap"), PASSAGES)
     assert (result.passages, result.already_there) == (230, 60)

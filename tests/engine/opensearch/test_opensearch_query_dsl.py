@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orienteer.engine.adapters.opensearch.analysis import OwnAnalysis
-from orienteer.engine.adapters.opensearch.query_dsl import Renderer, boost_to_send
+from orienteer.engine.adapters.opensearch.analysis import LocalAnalysis
+from orienteer.engine.adapters.opensearch.query_dsl import QueryBuilder, boost_to_send
 from orienteer.engine.adapters.opensearch.settings import FieldNames
 from orienteer.errors import TooManyClausesError
 from orienteer.query import BOOSTS, Query, Refinement, parse
@@ -14,8 +14,8 @@ from orienteer.query import BOOSTS, Query, Refinement, parse
 NAMES = FieldNames("body", "head")
 
 
-def renderer(**factors: float) -> Renderer:
-    return Renderer(NAMES, OwnAnalysis(), factors)
+def builder(**factors: float) -> QueryBuilder:
+    return QueryBuilder(NAMES, LocalAnalysis(), factors)
 
 
 def term(field: str, value: str, boost: float = 1.0) -> dict:
@@ -24,7 +24,7 @@ def term(field: str, value: str, boost: float = 1.0) -> dict:
 
 def test_operators_become_clauses_of_a_bool() -> None:
     query = parse('Who sang +(title:"Muppet") -(contents:"trash") (title:"green"^4) "song"')
-    assert renderer().render(query) == {
+    assert builder().build(query) == {
         "bool": {
             "should": [term("body", "who"), term("body", "sang"), term("head", "green", 4.0), term("body", "song")],
             "must": [term("head", "muppet")],
@@ -35,7 +35,7 @@ def test_operators_become_clauses_of_a_bool() -> None:
 
 def test_equal_clauses_are_joined_and_their_boosts_added() -> None:
     query = parse('song song +(contents:"song") (contents:"Song"^0.1)')
-    assert renderer().render(query) == {
+    assert builder().build(query) == {
         "bool": {
             "should": [term("body", "song", float(np.float32(2 + float(np.float32(0.1)))))],
             "must": [term("body", "song")],
@@ -44,17 +44,17 @@ def test_equal_clauses_are_joined_and_their_boosts_added() -> None:
 
 
 def test_a_phrase_is_a_match_phrase_in_the_words_it_was_written_in() -> None:
-    rendered = renderer().render(parse('+(title:"Queen of England")'))
-    assert rendered == {"bool": {"must": [{"match_phrase": {"head": {"query": "Queen of England", "boost": 1.0}}}]}}
+    built = builder().build(parse('+(title:"Queen of England")'))
+    assert built == {"bool": {"must": [{"match_phrase": {"head": {"query": "Queen of England", "boost": 1.0}}}]}}
 
 
 def test_a_phrase_of_one_term_and_stop_words_is_a_term() -> None:
-    assert renderer().render(parse('+(title:"The Queen")')) == {"bool": {"must": [term("head", "queen")]}}
+    assert builder().build(parse('+(title:"The Queen")')) == {"bool": {"must": [term("head", "queen")]}}
 
 
 @pytest.mark.parametrize("query", ["", "the of", '-(contents:"trash")', 'the -(title:"trash")', '+(title:"the")'])
 def test_a_query_that_finds_nothing_by_itself_is_not_sent(query) -> None:
-    assert renderer().render(parse(query)) is None
+    assert builder().build(parse(query)) is None
 
 
 def test_refinements_are_rendered_as_the_refined_query() -> None:
@@ -64,15 +64,15 @@ def test_refinements_are_rendered_as_the_refined_query() -> None:
         Refinement("-", "contents", "a green song"), Refinement("+", "contents", "the"),
     ]  # fmt: skip
     for scale in ({}, {"contents": 2.2, "title": 2.2}):
-        render = renderer(**scale)
-        assert render.render_each(query, refinements) == [render.render(query.refine(r)) for r in refinements]
+        build = builder(**scale)
+        assert build.build_each(query, refinements) == [build.build(query.refine(r)) for r in refinements]
 
 
 def test_too_many_clauses_are_refused_once_analysed() -> None:
     question = " ".join(f"a{n}-b{n}" for n in range(512))
-    assert renderer().render(Query(question)) is not None
+    assert builder().build(Query(question)) is not None
     with pytest.raises(TooManyClausesError, match="1025 clauses"):
-        renderer().render_each(Query(question), [Refinement("+", "contents", "more")])
+        builder().build_each(Query(question), [Refinement("+", "contents", "more")])
 
 
 def test_a_boost_is_sent_so_that_the_services_factor_makes_it_exact() -> None:
