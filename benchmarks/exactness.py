@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 import typer
 
+from lucene_bench import lucene_search
 from orienteer.data import Passage, read_questions
 from orienteer.engine import EmbeddedEngine, open_index
-from orienteer.engine.adapters.lucene_bench import lucene_search
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.protocol import Hit

@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from lucene_bench import lucene_index, write_records
 from orienteer.data import read_passages
 from orienteer.engine import build_index
-from orienteer.engine.adapters.lucene_bench import lucene_index, write_records
 
 
 def run(passages: list[Path], lucene_jar: Path | None, as_json: bool) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lucene_bench import lucene_index
 from orienteer.data import Passage
 from orienteer.engine import EmbeddedEngine
-from orienteer.engine.adapters.lucene_bench import lucene_index
 from orienteer.engine.adapters.tantivy import TantivyEngine
 
 err = Console(stderr=True, highlight=False)

@@ -12,9 +12,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from lucene_bench import lucene_search
 from orienteer.data import read_questions
 from orienteer.engine import open_index
-from orienteer.engine.adapters.lucene_bench import lucene_search
 from orienteer.query import Query
 from peers import lucene_folder, tantivy_engine
 

@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from lucene_bench import lucene_search
 from orienteer.data import read_questions
 from orienteer.engine import EmbeddedEngine, Hit, open_index
-from orienteer.engine.adapters.lucene_bench import lucene_search
 from orienteer.errors import OrienteerError
 from orienteer.query import FIELDS, G4, Query, Refinement
 from peers import lucene_folder, tantivy_engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from orienteer.engine.protocol import Hit
 from orienteer.query import Query, parse
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[1] / "benchmarks"))  # for lucene_bench
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lucene_bench import lucene_analyze
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.lucene_bench import lucene_analyze
 from orienteer.engine.embedded.analysis import (
     ACCEPTS,
     CLASS_OF,

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from orienteer.engine.adapters.lucene import LuceneEngine
-from orienteer.engine.adapters.lucene_bench import (
-    LuceneError,
+from lucene_bench import (
     lucene_analyze,
     lucene_index,
     lucene_search,
     write_records,
 )
+from orienteer.engine.adapters.lucene import LuceneEngine, LuceneError
 from orienteer.engine.embedded.analysis import analyze_terms
 from orienteer.errors import DuplicateIdError, IndexMissingError, MissingExtraError
 from orienteer.query import Query
@@ -111,7 +110,7 @@ def test_a_second_jar_in_one_process_is_refused(jpype_jar, empty_jar, golden_pas
 def test_a_jar_without_lucene_is_named_and_does_not_spoil_the_process(jpype_jar, empty_jar) -> None:
     program = f"""
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.lucene import LuceneEngine, LuceneError
+from orienteer.engine.adapters.lucene import LuceneEngine, LuceneError, LuceneError
 from orienteer.query import Query
 try:
     LuceneEngine({empty_jar!r}, [])

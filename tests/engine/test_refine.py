@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_search import QUERIES, corpora, reference, refinements
 
+from lucene_bench import lucene_index, lucene_search
 from orienteer.data import read_passages, read_questions
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.lucene_bench import lucene_index, lucene_search
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index

@@ -14,10 +14,13 @@ import tempfile
 from pathlib import Path
 
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.lucene_bench import lucene_index, lucene_search
 from orienteer.query import BOOSTS, Query, Refinement
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[1] / "benchmarks"))
+
+from lucene_bench import lucene_index, lucene_search  # noqa: E402
+
 WORDS = [
     "river", "bridge", "castle", "king", "queen", "music", "song", "album", "film", "actor", "war", "battle",
     "city", "north", "south", "station", "train", "1991", "2018", "3.14", "u.s.a", "don't", "swift’s", "café",

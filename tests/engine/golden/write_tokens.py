@@ -19,11 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from orienteer.engine.adapters.lucene_bench import lucene_analyze
 from orienteer.engine.embedded.analysis import CLASS_OF, TRANSITIONS
 from orienteer.engine.embedded.tokenizer_rules import CLASSES, START
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[2] / "benchmarks"))
+
+from lucene_bench import lucene_analyze  # noqa: E402
+
 FREE_TEXTS = 1500
 WAYS_OUT = 3  # texts for each class in each state
 

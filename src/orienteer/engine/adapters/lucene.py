@@ -6,19 +6,20 @@ process share one jar.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from orienteer.data.passage import Passage
-from orienteer.engine.adapters.lucene_bench import LuceneError, class_path
 from orienteer.engine.embedded import bm25
 from orienteer.engine.protocol import Hit
 from orienteer.errors import (
     DuplicateIdError,
     IndexMissingError,
     MissingExtraError,
+    OrienteerError,
     QuerySyntaxError,
     TooManyClausesError,
     UnknownFieldError,
@@ -28,6 +29,10 @@ from orienteer.query import FIELDS, Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
 
 _loaded: list[str] | None = None  # the class path of this process's Java machine
+
+
+class LuceneError(OrienteerError):
+    """Lucene cannot be run: no Java, no such jar, or a jar without Lucene in it."""
 
 
 class LuceneEngine:
@@ -198,6 +203,15 @@ class _Java:
 
     def analyzer(self) -> Any:
         return self.StandardAnalyzer(self.EnglishAnalyzer.ENGLISH_STOP_WORDS_SET)
+
+
+def class_path(jar: str | Path) -> list[str]:
+    """The jars of a class path, each of which must be there."""
+    jars = str(jar).split(os.pathsep)
+    for path in jars:
+        if not Path(path).is_file():
+            raise LuceneError(f"no jar at {path!r}; give the path of a jar with Lucene 8, 9 or 10 in it")
+    return jars
 
 
 def _class(jpype: Any, name: str, jar: str | Path) -> Any:

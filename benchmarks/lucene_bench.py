@@ -1,4 +1,4 @@
-"""Lucene timed inside its own virtual machine: the peer of every speed we name.
+"""Lucene timed inside its own JVM: the peer of the speed benchmarks, and the source of golden files.
 
 Needs a JDK and a jar that holds Lucene 8, 9 or 10 (core, analysis-common, queryparser); nothing of JPype.
 """
@@ -18,16 +18,12 @@ from typing import Any
 import numpy as np
 
 from orienteer.data.passage import Passage
+from orienteer.engine.adapters.lucene import LuceneError, class_path
 from orienteer.engine.protocol import Hit
-from orienteer.errors import OrienteerError
 from orienteer.query import Query
 
 _SOURCE = Path(__file__).parent / "java" / "LuceneBench.java"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-class LuceneError(OrienteerError):
-    """Lucene cannot be run: no Java, no such jar, or a jar without Lucene in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +101,6 @@ def write_records(passages: Iterable[Passage], file: Path) -> Path:
             columns = (passage.id, passage.title, passage.text)
             out.write("\t".join(column.translate(_ESCAPES) for column in columns) + "\n")
     return file
-
-
-def class_path(jar: str | Path) -> list[str]:
-    """The jars of a class path, each of which must be there."""
-    jars = str(jar).split(os.pathsep)
-    for path in jars:
-        if not Path(path).is_file():
-            raise LuceneError(f"no jar at {path!r}; give the path of a jar with Lucene 8, 9 or 10 in it")
-    return jars
 
 
 def _write(lines: Iterable[str], file: Path) -> Path:
