@@ -109,15 +109,15 @@ def test_embeddings_are_those_of_one_process(two_nodes: Any, tmp_path: Path) -> 
     from bare_bert import save_bare
     from small_world import PASSAGES
 
-    from orienteer.dense import Crew, TextEncoder, embed_index
+    from orienteer.dense import EmbedWorkers, TextEncoder, embed_index
 
     build_index(PASSAGES, tmp_path / "index")
     bert, index = save_bare(tmp_path / "bert"), open_index(tmp_path / "index")
     encoder = TextEncoder.from_pretrained(bert, threads=1)
     embed_index(index, encoder, tmp_path / "here", shard=2)
     with second_node(two_nodes) as node:
-        crew = Crew(tmp_path / "index", bert, workers=2, ray="auto")
-        embed_index(index, encoder, tmp_path / "there", shard=2, crew=crew, progress=node)
+        workers = EmbedWorkers(tmp_path / "index", bert, workers=2, ray="auto")
+        embed_index(index, encoder, tmp_path / "there", shard=2, workers=workers, progress=node)
         assert node.killed
     for file in (tmp_path / "here").iterdir():
         assert (tmp_path / "there" / file.name).read_bytes() == file.read_bytes()

@@ -1,8 +1,8 @@
 """Chunks of work on many workers: processes of this machine, or a Ray cluster.
 
 A worker is made once and then given one chunk after another, so that indexes and models are opened once each. Chunks
-and results travel by pickle between our own processes; nothing is pickled to a file. A worker that dies costs its
-chunk some time: another worker takes it. A chunk that kills worker after worker ends the run with an error, and so
+and results travel by pickle between our own processes; nothing is pickled to a file. If a worker dies,
+another one takes its chunk. A chunk that kills worker after worker ends the run with an error, and so
 does an exception inside the work, at once.
 """
 
@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,10 +32,19 @@ Work = Callable[[Chunk], Result]
 MakeWork = Callable[[], Work[Chunk, Result]]  # picklable; called once in every worker
 
 TRIES = 3  # workers that one chunk may cost
-_ALIVE = 1.0  # seconds between a worker's looks at whether its parent is there
+_ALIVE = 1.0  # seconds between checks that the parent process is alive
 
 
-class ClusterError(OrienteerError):
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of a long work is done; `seconds_left` is None while nothing was timed."""
+
+    done: int
+    total: int
+    seconds_left: float | None = None
+
+
+class WorkerError(OrienteerError):
     """A chunk that no worker could do, or a cluster that cannot be reached."""
 
 
@@ -43,13 +53,13 @@ def run_chunks(
 ) -> Iterator[tuple[int, Result]]:
     """(number, result) of every chunk, each as soon as it is done; `in_order` brings them into their order.
 
-    A chunk is looked at when a worker takes it: a Sequence of one's own may make it then, from the newest weights, say.
+    A chunk is read from `chunks` when a worker takes it, so a custom Sequence may compute it only then.
 
     workers   processes, on Ray actors; 0: one for every processor. One, and no Ray: the work is done in this process
     ray       address of a Ray cluster, "local" to start one on this machine, None for processes
     """
     if workers < 0:
-        raise ClusterError(f"{workers} workers; expected 1 or more, or 0 for one on every processor")
+        raise WorkerError(f"{workers} workers; expected 1 or more, or 0 for one on every processor")
     if not chunks:
         return iter(())
     if ray is not None:
@@ -61,7 +71,7 @@ def run_chunks(
 
 
 def in_order(results: Iterable[tuple[int, Result]]) -> Iterator[Result]:
-    """The results in the order of their chunks; one that comes early waits."""
+    """The results in the order of their chunks."""
     waiting: dict[int, Result] = {}
     following = 0
     for number, result in results:
@@ -78,7 +88,7 @@ def _run_here(make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk]) -> It
 
 
 class _Queue:
-    """Numbers of chunks that wait for a worker; counts the workers that each has cost."""
+    """Numbers of the chunks that wait for a worker, and how many workers each chunk has killed."""
 
     def __init__(self, size: int) -> None:
         self._waiting = deque(range(size))
@@ -88,10 +98,10 @@ class _Queue:
         return self._waiting.popleft() if self._waiting else None
 
     def give_back(self, number: int, how: str) -> None:
-        """The chunk's worker is gone; the chunk is next again."""
+        """The chunk's worker died; the chunk is next again."""
         self._lost[number] += 1
         if self._lost[number] == TRIES:
-            raise ClusterError(f"chunk {number} has cost {TRIES} workers, the last one {how}; see what it holds")
+            raise WorkerError(f"chunk {number} has cost {TRIES} workers, the last one {how}; see what it holds")
         self._waiting.appendleft(number)
 
 
@@ -99,34 +109,34 @@ def _run_in_processes(
     make_work: MakeWork[Chunk, Result], chunks: Sequence[Chunk], workers: int
 ) -> Iterator[tuple[int, Result]]:
     queue = _Queue(len(chunks))
-    crew: dict[Connection, _Process] = {}
+    pool: dict[Connection, _Process] = {}
     try:
         for _ in range(workers):
-            _hire(crew, make_work, queue, chunks)
-        while crew:
-            for ready in wait(list(crew)):
+            _start_worker(pool, make_work, queue, chunks)
+        while pool:
+            for ready in wait(list(pool)):
                 assert isinstance(ready, Connection)
-                worker = crew.pop(ready)
+                worker = pool.pop(ready)
                 try:
                     result = worker.result()
                 except EOFError:
                     queue.give_back(worker.number, worker.ending())
-                    _hire(crew, make_work, queue, chunks)
+                    _start_worker(pool, make_work, queue, chunks)
                     continue
                 number = worker.number
                 if worker.give(queue, chunks):
-                    crew[ready] = worker
+                    pool[ready] = worker
                 yield number, result
     finally:
-        for worker in crew.values():
+        for worker in pool.values():
             worker.end()
 
 
-def _hire(crew: dict[Connection, _Process], make_work: Any, queue: _Queue, chunks: Sequence[Any]) -> None:
-    """One more worker, if there is a chunk for it."""
+def _start_worker(pool: dict[Connection, _Process], make_work: Any, queue: _Queue, chunks: Sequence[Any]) -> None:
+    """Starts one more worker, if there is a chunk for it."""
     worker = _Process(make_work)
     if worker.give(queue, chunks):
-        crew[worker.connection] = worker
+        pool[worker.connection] = worker
 
 
 class _Process:
@@ -142,13 +152,13 @@ class _Process:
         self.number = -1
 
     def give(self, queue: _Queue, chunks: Sequence[Any]) -> bool:
-        """Gives it the next chunk; without one it goes."""
+        """Sends the next chunk; without one the worker ends."""
         number = queue.take()
         if number is None:
             self.end()
             return False
         self.number = number
-        with suppress(OSError):  # a worker that is gone already is found out when its result is asked for
+        with suppress(OSError):  # a dead worker is noticed when its result is read
             self.connection.send(chunks[number])
         return True
 
@@ -178,9 +188,9 @@ class _Process:
 
 
 def _serve(make_work: Any, connection: Connection, parent: int) -> None:
-    """A worker's life: chunks in, results out, until the parent closes the line or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it and ends its workers
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    """The main loop of a worker: chunks in, results out, until the pipe is closed or the parent is dead."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too and ends its workers
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
     answer: tuple[bool, Any]
     work = None
     with suppress(EOFError, OSError):
@@ -194,7 +204,7 @@ def _serve(make_work: Any, connection: Connection, parent: int) -> None:
             connection.send(answer)
 
 
-def _leave_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
     """A parent that was killed cannot end its workers."""
     while os.getppid() == parent:
         time.sleep(_ALIVE)
@@ -202,13 +212,13 @@ def _leave_with(parent: int) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Our own errors as they are, if they can travel; any other with its traceback, which could not."""
+    """Our own errors as they are, if they can be pickled; any other as text with its traceback."""
     if isinstance(error, OrienteerError):
         try:
-            return deepcopy(error)  # made again from its arguments, as at the other end
+            return deepcopy(error)  # rebuilt from its arguments, as by unpickling
         except Exception:
-            return ClusterError(str(error))
-    return ClusterError(f"a worker failed: {''.join(traceback.format_exception(error)).strip()}")
+            return WorkerError(str(error))
+    return WorkerError(f"a worker failed: {''.join(traceback.format_exception(error)).strip()}")
 
 
 class _Actor(Protocol):
@@ -229,12 +239,12 @@ def _run_on_ray(
     # for (a node has gone) answers when there is room again, and holds no chunk until then.
     tasks: dict[Any, tuple[_Actor, int]] = {}
 
-    def hire() -> None:
+    def start_actor() -> None:
         actor = actor_class.remote(make_work, Path.cwd())
         tasks[actor.ready.remote()] = (actor, -1)
 
     for _ in range(min(count, len(chunks))):
-        hire()
+        start_actor()
     left = len(chunks)
     try:
         while left:
@@ -245,7 +255,7 @@ def _run_on_ray(
             except ray.exceptions.RayActorError as error:
                 if number >= 0:
                     queue.give_back(number, f"with {type(error).__name__}")
-                hire()
+                start_actor()
                 continue
             if not good:
                 raise result
@@ -264,12 +274,12 @@ def _run_on_ray(
 
 
 def _idle(tasks: dict[Any, tuple[_Actor, int]], actor: _Actor) -> None:
-    """Nothing waits now, but a chunk may come back: the actor asks again in a while."""
+    """No chunk waits now, but one may come back: the actor polls."""
     tasks[actor.ready.remote(0.2)] = (actor, -1)
 
 
 class _RayWorker:
-    """The actor: makes its work with the first chunk."""
+    """The actor; `make_work` runs with the first chunk."""
 
     def __init__(self, make_work: Any, folder: Path) -> None:
         self._make_work = make_work
@@ -300,5 +310,5 @@ def connect_ray(address: str) -> Any:
             ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
         except Exception as error:  # Ray has no class of its own for this
             reason = " ".join(str(error).split())
-            raise ClusterError(f"no Ray cluster at {address!r}: {reason}; start one with `ray start`") from None
+            raise WorkerError(f"no Ray cluster at {address!r}: {reason}; start one with `ray start`") from None
     return ray

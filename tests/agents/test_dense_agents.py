@@ -153,12 +153,13 @@ def test_the_records_name_the_encoder(embedded: EmbeddedEngine, runs: Path) -> N
     assert engine.fingerprint != embedded.fingerprint + "+"
 
 
-def test_without_embeddings_runs_in_the_usual_folder_are_replayed(
+def test_runs_below_the_working_folder_are_not_found_by_chance(
     embedded: EmbeddedEngine, runs: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "runs").symlink_to(runs)
-    assert len(played(make_agent("dense", embedded), embedded)) == len(QUESTIONS)
+    with pytest.raises(CheckpointMissingError, match="ORIENTEER_RUNS"):
+        make_agent("dense", embedded)
 
 
 def test_a_question_that_no_run_has_stops_the_work(embedded: EmbeddedEngine, runs: Path) -> None:
@@ -171,7 +172,10 @@ def test_a_question_that_no_run_has_stops_the_work(embedded: EmbeddedEngine, run
 def test_with_neither_embeddings_nor_runs_one_error_says_where_it_looked(
     name: str, embedded: EmbeddedEngine, tmp_path: Path
 ) -> None:
-    with pytest.raises(CheckpointMissingError, match=r"ORIENTEER_EMBEDDINGS is not set.*results/runs.*orienteer embed"):
+    with pytest.raises(
+        CheckpointMissingError,
+        match=r"no folder is named; .*orienteer embed.*=FOLDER, or set ORIENTEER_EMBEDDINGS or ORIENTEER_RUNS",
+    ):
         make_agent(name, embedded)
     with pytest.raises(CheckpointMissingError, match="holds neither embeddings nor runs"):
         make_agent(f"{name}={tmp_path}", embedded)

@@ -128,7 +128,7 @@ def test_a_compressed_file_under_a_plain_name_is_still_read(tmp_path, suffix):
 
 
 def test_a_line_without_end_is_an_error_and_not_all_of_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("orienteer.data.lines.MAX_LINE", 1 << 20)
+    monkeypatch.setattr("orienteer.data.rows.MAX_LINE", 1 << 20)
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"id": 1, "text": ""}\n' + b"x" * (3 << 20))
     with pytest.raises(DataError, match=r"p\.jsonl: line 2 is longer than 1 MiB"):
@@ -148,7 +148,7 @@ def test_a_file_in_utf_16_is_named_as_such(tmp_path):
     block=st.integers(1, 30),
 )
 def test_lines_do_not_depend_on_where_blocks_end(lines, block):
-    from orienteer.data.lines import numbered_lines
+    from orienteer.data.rows import numbered_lines
 
     data = "\n".join(["first", *lines]).encode()
     blocks = [data[start : start + block] for start in range(0, len(data), block)]

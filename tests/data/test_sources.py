@@ -81,3 +81,14 @@ def test_an_empty_file_holds_no_rows(tmp_path):
     for name in ("a.jsonl", "a.tsv", "a.txt"):
         (tmp_path / name).write_text("")
         assert list(read_passages(tmp_path / name)) == []
+
+
+def test_questions_and_passages_take_one_path_a_string_or_several(tmp_path):
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text('{"id": "1", "question": "who", "text": "one"}\n')
+    second.write_text('{"id": "1", "question": "where", "text": "two"}\n')
+    for paths, expected in ((first, 1), (str(first), 1), ([first, str(second)], 2), ((first, second), 2)):
+        assert [question.question for question in read_questions(paths)] == ["who", "where"][:expected]
+        assert [passage.text for passage in read_passages(paths)] == ["one", "two"][:expected]
+    with pytest.raises(DataError, match="no such file"):
+        read_questions([first, tmp_path / "nowhere.jsonl"])

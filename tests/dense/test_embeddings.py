@@ -16,18 +16,18 @@ import pytest
 from small_world import PASSAGES
 
 from orienteer.dense import (
-    Crew,
     DenseError,
     EmbeddingRetriever,
     Embeddings,
     EmbeddingsCorruptError,
     EmbeddingsMismatchError,
     EmbeddingsMissingError,
-    Progress,
+    EmbedWorkers,
     TextEncoder,
     embed_index,
 )
 from orienteer.engine import EmbeddedEngine, build_index, open_index
+from orienteer.workers import Progress
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -111,8 +111,8 @@ def test_a_range_is_shared_by_workers(
     tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder,
     embeddings_folder: Path,
 ) -> None:  # fmt: skip
-    crew = Crew(index_folder, encoder_folder, workers=2)
-    embed_index(engine, encoder, tmp_path, shard=5, passages=range(7, 12), crew=crew)
+    workers = EmbedWorkers(index_folder, encoder_folder, workers=2)
+    embed_index(engine, encoder, tmp_path, shard=5, passages=range(7, 12), workers=workers)
     made, whole = content(tmp_path), content(embeddings_folder)
     assert made == {"embeddings.json": made["embeddings.json"]} | {
         name: whole[name] for name in ("shard-00001.npy", "shard-00002.npy")
@@ -153,12 +153,12 @@ def test_embeddings_of_which_nothing_is_made_do_not_open(
 
 
 KILLED = """
-import sys, time
+import sys
 from orienteer.dense import TextEncoder, embed_index
 from orienteer.engine import open_index
 index, encoder, out = sys.argv[1:]
 embed_index(open_index(index), TextEncoder.from_pretrained(encoder, threads=1), out, shard=1,
-            progress=lambda progress: (print(progress.done, flush=True), time.sleep(0.01)))
+            progress=lambda progress: (print(progress.done, flush=True), sys.stdin.readline()))
 """
 
 
@@ -170,11 +170,14 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(
     generator = np.random.default_rng(0)
     kills = 0
     while True:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None
             assert process.stdout is not None
             for _ in range(3):
-                process.stdout.readline()
-            time.sleep(generator.uniform(0, 0.03))
+                if process.stdout.readline():
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+            time.sleep(generator.uniform(0, 0.03))  # it goes on, and is killed wherever it is
             process.send_signal(signal.SIGKILL)
             killed = process.wait() == -signal.SIGKILL
         if not killed or kills == 8:
@@ -189,13 +192,13 @@ def test_workers_make_the_same_bytes_and_finish_what_one_process_began(
     tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder,
     embeddings_folder: Path,
 ) -> None:  # fmt: skip
-    crew = Crew(index_folder, encoder_folder, workers=2)
+    workers = EmbedWorkers(index_folder, encoder_folder, workers=2)
     told: list[Progress] = []
-    embed_index(engine, encoder, tmp_path / "new", shard=5, crew=crew, progress=told.append)
+    embed_index(engine, encoder, tmp_path / "new", shard=5, workers=workers, progress=told.append)
     assert content(tmp_path / "new") == content(embeddings_folder)
     assert (told[0].done, told[-1].done, told[-1].seconds_left) == (0, 12, 0)
     (tmp_path / "new" / "shard-00001.npy").unlink()
-    embed_index(engine, encoder, tmp_path / "new", shard=5, crew=crew)
+    embed_index(engine, encoder, tmp_path / "new", shard=5, workers=workers)
     assert content(tmp_path / "new") == content(embeddings_folder)
 
 
@@ -204,7 +207,9 @@ def test_a_worker_that_sees_other_passages_is_refused(
 ) -> None:
     build_index(PASSAGES[::-1], tmp_path / "other")
     with pytest.raises(EmbeddingsMismatchError, match="a worker sees other passages"):
-        embed_index(engine, encoder, tmp_path / "out", crew=Crew(tmp_path / "other", encoder_folder, workers=2))
+        embed_index(
+            engine, encoder, tmp_path / "out", workers=EmbedWorkers(tmp_path / "other", encoder_folder, workers=2)
+        )
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])

@@ -30,8 +30,7 @@ from orienteer.dense import (
     join_runs,
     write_run,
 )
-from orienteer.dense.embeddings import Manifest, rounded
-from orienteer.dense.ranges import as_options, gaps, joined
+from orienteer.dense.embeddings import Manifest, as_options, gaps, join_ranges, rounded
 from orienteer.engine import EmbeddedEngine, build_index, open_index
 
 SIZE, WIDTH = 24, 3
@@ -222,7 +221,7 @@ def test_files_that_are_no_parts_are_refused(tmp_path: Path, index: EmbeddedEngi
 
 @given(st.sets(st.integers(0, 11)))
 def test_ranges_and_their_gaps_are_all_numbers(numbers: set[int]) -> None:
-    ranges = joined((n, n + 1) for n in sorted(numbers))
+    ranges = join_ranges((n, n + 1) for n in sorted(numbers))
     assert {n for first, end in ranges for n in range(first, end)} == numbers
     assert {n for first, end in gaps(ranges, 12) for n in range(first, end)} == {*range(12)} - numbers
     assert all(end < first for (_, end), (first, _) in pairwise(ranges))

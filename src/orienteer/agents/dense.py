@@ -1,7 +1,7 @@
 """Agents of dense retrieval: one search by vectors, and one by BM25 and vectors together.
 
-Where they look, in this order: the folder of `dense=DIR`, with embeddings or runs in it; embeddings in the folder that
-the variable ORIENTEER_EMBEDDINGS names; stored runs in the folder of ORIENTEER_RUNS, `results/runs` without it.
+They take the embeddings or stored runs of the folder in their name, `dense=DIR`; without one the embeddings of the
+folder ORIENTEER_EMBEDDINGS, then the stored runs of the folder ORIENTEER_RUNS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from orienteer.dense import Retriever
 
 EMBEDDINGS_VARIABLE, RUNS_VARIABLE = "ORIENTEER_EMBEDDINGS", "ORIENTEER_RUNS"
-RUNS = Path("results/runs")
 _HYBRID_HITS = 100  # 50 by BM25, 50 by vectors
 
 
@@ -61,13 +60,12 @@ def find_retriever(engine: Engine, folder: Path | None = None, name: str = "dens
         )
     if embeddings := os.environ.get(EMBEDDINGS_VARIABLE):
         return _over_embeddings(engine, Path(embeddings))
-    runs = Path(os.environ.get(RUNS_VARIABLE) or RUNS)
-    if runs_in(runs):
-        return _over_runs(engine, runs)
+    if runs := os.environ.get(RUNS_VARIABLE):
+        return _over_runs(engine, Path(runs))
     raise CheckpointMissingError(
-        f"the agent {name!r} has neither embeddings nor stored runs: {EMBEDDINGS_VARIABLE} is not set, and {runs} "
-        "holds no runs; make embeddings with `orienteer embed --index DIR --out EMBEDDINGS` and name them: "
-        f"{name.partition('[')[0]}=EMBEDDINGS, or set {EMBEDDINGS_VARIABLE}; for a folder of runs set {RUNS_VARIABLE}"
+        f"the agent {name!r} has neither embeddings nor stored runs: no folder is named; make embeddings with "
+        "`orienteer embed --index DIR --out EMBEDDINGS`, then name their folder, or one of runs that `orienteer "
+        f"dense-run` wrote: {name.partition('[')[0]}=FOLDER, or set {EMBEDDINGS_VARIABLE} or {RUNS_VARIABLE}"
     )
 
 

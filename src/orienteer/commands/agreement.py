@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from orienteer.commands.terminal import Done, out, print_json, progress
+from orienteer.commands.terminal import out, print_json, progress
 from orienteer.commands.training import World, questions_of
 from orienteer.errors import OrienteerError
+from orienteer.workers import Progress
 
 if TYPE_CHECKING:
     from orienteer.session import SeenPassage
@@ -54,7 +55,7 @@ def train_agreement(
             for batch in play(entry.environment(engine, trained), entry.agent, asked, batch_size=_TOGETHER):
                 played[entry.name] += [each.seen for each in batch if each.seen and each.question.answers]
                 done += len(batch)
-                show(Done(done, len(asked) * len(names)), entry.name)
+                show(Progress(done, len(asked) * len(names)), entry.name)
     if not any(played.values()):
         raise OrienteerError("no session found a passage for a question with known answers; give other questions")
     weights = fit([seen for sessions in played.values() for seen in sessions])

@@ -12,9 +12,9 @@ import typer
 from orienteer.commands.terminal import err, out, progress
 
 if TYPE_CHECKING:
-    from orienteer.dense import Crew
-    from orienteer.dense import Progress as Done
+    from orienteer.dense import EmbedWorkers
     from orienteer.dense.runs import RunNotes
+    from orienteer.workers import Progress
 
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
@@ -47,7 +47,7 @@ def embed(
 ) -> None:
     """Make the vectors of all passages, for the agents dense, dense+ps and hybrid+ps.
 
-    Stop it when you like, and run it again: it goes on where it stopped, checks what is there, and mends what is
+    Stop it when you like, and run it again: it goes on where it stopped, checks what is there, and makes again what is
     damaged. Some 40 to 50 passages a second a core; in the background:
 
     nice -n 19 orienteer embed --index my-index --out my-embeddings &
@@ -57,22 +57,22 @@ def embed(
     orienteer embed --index my-index --out my-embeddings --from 409600 --to 819200
     """
     from orienteer.dense import TextEncoder, embed_index
-    from orienteer.dense.ranges import count
+    from orienteer.dense.embeddings import count_passages
     from orienteer.engine import open_index
 
     engine, model = open_index(index), TextEncoder.from_pretrained(encoder, threads)
-    size, crew = len(engine), _crew(index, encoder, workers, ray)
+    size, pool = len(engine), _pool(index, encoder, workers, ray)
     passages = None if first == 0 and end is None else range(first, size if end is None else end)
     began, last = -1, 0
     with progress("passages") as show:
 
-        def hear(done: Done) -> None:
+        def report(state: Progress) -> None:
             nonlocal began, last
-            began, last = done.done if began < 0 else began, done.done
-            show(done)
+            began, last = state.done if began < 0 else began, state.done
+            show(state)
 
-        manifest = embed_index(engine, model, out_dir, passages=passages, progress=hear, crew=crew)
-    there, made = count(manifest.covered), last - max(0, began)
+        manifest = embed_index(engine, model, out_dir, passages=passages, progress=report, workers=pool)
+    there, made = count_passages(manifest.covered), last - max(0, began)
     if as_json:
         row = {"embeddings": str(out_dir), "passages": manifest.passages, "shards": len(manifest.shards),
                "embedded": there, "made": made, "encoder": manifest.encoder}  # fmt: skip
@@ -82,13 +82,13 @@ def embed(
         out.print(f"{part}{manifest.passages:,} passages in {out_dir}, {made:,} of them made now", soft_wrap=True)
 
 
-def _crew(index: Path, encoder: Path | None, workers: int, ray: str | None) -> Crew | None:
+def _pool(index: Path, encoder: Path | None, workers: int, ray: str | None) -> EmbedWorkers | None:
     """Workers that open the same index and encoder; None where this process does the work by itself."""
-    from orienteer.dense import Crew
+    from orienteer.dense import EmbedWorkers
 
     if workers == 1 and ray is None:
         return None
-    return Crew(index.resolve(), encoder.resolve() if encoder is not None else None, workers, ray)
+    return EmbedWorkers(index.resolve(), encoder.resolve() if encoder is not None else None, workers, ray)
 
 
 def dense_run(
@@ -105,7 +105,9 @@ def dense_run(
 ) -> None:
     """Write the nearest passages of questions as a TREC run, which `dense` replays where embeddings are absent.
 
-    orienteer dense-run --index my-index --embeddings my-embeddings --questions dev.jsonl --out results/runs/dev.trec.xz
+    orienteer dense-run --index my-index --embeddings my-embeddings --questions dev.jsonl --out my-runs/dev.trec.xz
+
+    Replay it with the agent dense=my-runs, or set ORIENTEER_RUNS=my-runs.
 
     With --partial, a part for `dense-join`; keep parts in a folder of their own:
 
@@ -117,7 +119,7 @@ def dense_run(
 
     opened = Embeddings.open(embeddings, partial=only_part)
     retriever = EmbeddingRetriever(open_index(index), opened, TextEncoder.from_pretrained(encoder))
-    _tell(out_file, write_run(out_file, retriever, read_questions(questions), depth), as_json)
+    _print_run(out_file, write_run(out_file, retriever, read_questions(questions), depth), as_json)
 
 
 def dense_join(
@@ -132,16 +134,16 @@ def dense_join(
 
     Each part covers one range of passages, no passage is in two, and none is in none; what is wrong is named.
 
-    orienteer dense-join parts/dev-1.trec.xz parts/dev-2.trec.xz --out results/runs/dev.trec.xz
+    orienteer dense-join parts/dev-1.trec.xz parts/dev-2.trec.xz --out my-runs/dev.trec.xz
     """
     from orienteer.dense import join_runs
 
-    _tell(out_file, join_runs(parts, out_file, partial=only_part), as_json)
+    _print_run(out_file, join_runs(parts, out_file, partial=only_part), as_json)
 
 
-def _tell(file: Path, notes: RunNotes, as_json: bool) -> None:
+def _print_run(file: Path, notes: RunNotes, as_json: bool) -> None:
     """What a run holds; and, on stderr, that its parts were not asked alike."""
-    from orienteer.dense.ranges import count
+    from orienteer.dense.embeddings import count_passages
 
     if len(notes.question_vectors) > 1:
         err.print(
@@ -154,6 +156,6 @@ def _tell(file: Path, notes: RunNotes, as_json: bool) -> None:
                "covers": notes.covers, "question_vectors": notes.question_vectors}  # fmt: skip
         sys.stdout.write(json.dumps(row) + "\n")
         return
-    there = count(notes.covers)
+    there = count_passages(notes.covers)
     part = f", found in {there:,} of {notes.passages:,}" if there < notes.passages else ""
     out.print(f"{len(notes.questions):,} questions × {notes.depth} passages{part}: {file}", soft_wrap=True)

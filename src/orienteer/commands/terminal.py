@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,8 +24,8 @@ err = Console(stderr=True, highlight=False)
 _LOGGED = 60.0  # seconds between lines of progress in a log
 
 
-class Told(Protocol):
-    """How far a long work is; `seconds_left` is None where nobody knows."""
+class ProgressLike(Protocol):
+    """As `workers.Progress`."""
 
     @property
     def done(self) -> int: ...
@@ -35,14 +35,8 @@ class Told(Protocol):
     def seconds_left(self) -> float | None: ...
 
 
-class Done(NamedTuple):
-    done: int
-    total: int
-    seconds_left: float | None = None
-
-
 class Show(Protocol):
-    def __call__(self, told: Told, doing: str = "", /) -> None: ...
+    def __call__(self, state: ProgressLike, doing: str = "", /) -> None: ...
 
 
 @contextmanager
@@ -51,15 +45,15 @@ def progress(what: str) -> Iterator[Show]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=None, left="")
-        said = monotonic()
+        printed = monotonic()
 
-        def show(told: Told, doing: str = "", /) -> None:
-            nonlocal said
-            left = "" if told.seconds_left is None else f"{told.seconds_left / 60:.0f} min left"
-            bar.update(task, description=doing or what, completed=told.done, total=told.total, left=left)
-            if not err.is_terminal and monotonic() - said >= _LOGGED:
-                said = monotonic()
-                parts = (f"{told.done:,} of {told.total:,} {what}", doing, left)
+        def show(state: ProgressLike, doing: str = "", /) -> None:
+            nonlocal printed
+            left = "" if state.seconds_left is None else f"{state.seconds_left / 60:.0f} min left"
+            bar.update(task, description=doing or what, completed=state.done, total=state.total, left=left)
+            if not err.is_terminal and monotonic() - printed >= _LOGGED:
+                printed = monotonic()
+                parts = (f"{state.done:,} of {state.total:,} {what}", doing, left)
                 err.print(", ".join(part for part in parts if part), soft_wrap=True, markup=False)
 
         yield show

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from orienteer.data import tsv
-from orienteer.data.bad_rows import Fault, Report
 from orienteer.data.compression import SUFFIXES, plain_name
 from orienteer.data.passage import Question
-from orienteer.data.rows import check_id
+from orienteer.data.rows import Fault, Report, check_id
 
 Qrels = dict[str, dict[str, int]]
 """Query id → passage id → grade."""

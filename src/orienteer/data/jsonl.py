@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.data.atomic import atomic_path
-from orienteer.data.bad_rows import Fault, Report
 from orienteer.data.compression import compressed, plain_name, shown
-from orienteer.data.lines import filled_lines
 from orienteer.data.passage import Passage, Question
-from orienteer.data.rows import check_id, parse_object, passage_of, question_of
+from orienteer.data.rows import Fault, Report, check_id, filled_lines, parse_object, passage_of, question_of
 from orienteer.errors import DataError
 
 SUFFIXES = (".jsonl", ".ndjson")
@@ -59,7 +57,7 @@ def _line(number: int, row: Passage | Question) -> bytes:
         return json.dumps(_fields(row), ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:
         raise DataError(
-            f"row {number}, id {row.id!r}: a lone surrogate, which no file can hold; mend the text"
+            f"row {number}, id {row.id!r}: a lone surrogate, which no file can hold; fix the text"
         ) from None
     except Fault as fault:
         raise DataError(f"row {number}: {fault}") from None

@@ -1,4 +1,4 @@
-"""Files decompressed ahead of the reader, in threads, in the files' order."""
+"""Decompresses files ahead of the reader, in threads, in the files' order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BLOCKS_AHEAD = 4
 _FILES_AT_ONCE = 2
 
 
-class Ahead:
-    """The blocks of a file, made in a thread of its own, at most `room` before they are asked for."""
+class Prefetcher:
+    """The blocks of a file, read in a thread of its own, at most `room` ahead of the reader."""
 
     def __init__(self, blocks: Generator[bytes, None, None], room: int = _BLOCKS_AHEAD) -> None:
         self._blocks = blocks
@@ -57,9 +57,9 @@ class Ahead:
 
 
 @contextmanager
-def open_ahead(paths: Sequence[Path]) -> Generator[Iterator[Iterator[bytes]], None, None]:
+def prefetch(paths: Sequence[Path]) -> Generator[Iterator[Iterator[bytes]], None, None]:
     """The blocks of each file in turn; the next file's are being made while this one's are read."""
-    started: deque[Ahead | Generator[bytes, None, None]] = deque()
+    started: deque[Prefetcher | Generator[bytes, None, None]] = deque()
 
     def each() -> Iterator[Iterator[bytes]]:
         following = iter(paths)
@@ -67,7 +67,7 @@ def open_ahead(paths: Sequence[Path]) -> Generator[Iterator[Iterator[bytes]], No
             for path in following:
                 blocks = read_blocks(path)
                 # Only decompression is worth a thread: the system itself reads plain files ahead.
-                started.append(Ahead(blocks) if compression_of(path) else blocks)
+                started.append(Prefetcher(blocks) if compression_of(path) else blocks)
                 if len(started) == _FILES_AT_ONCE:
                     break
             if not started:

@@ -1,18 +1,33 @@
-"""Passages and questions of every format, one at a time."""
+"""Passages and questions of every format, one at a time: which files hold them, in which format, and reading them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from orienteer.data import beir, jsonl, squad, texts, tsv
-from orienteer.data.bad_rows import Fault, OnBad, Report
-from orienteer.data.compression import read_blocks, shown
+from orienteer.data.compression import plain_name, read_blocks, shown, unreadable
 from orienteer.data.passage import Passage, Question
-from orienteer.data.prefetch import open_ahead
-from orienteer.data.sources import AnyPath, Source, passage_sources, question_source
+from orienteer.data.prefetch import prefetch
+from orienteer.data.rows import Fault, OnBad, Report, parse_object
 from orienteer.errors import DataError, DuplicateIdError
+
+Format = Literal["jsonl", "tsv", "squad", "text"]
+AnyPath = str | os.PathLike[str]
+
+_EACH = "each plain or as .gz, .xz or .zst"
+_PASSAGE_FORMATS = (
+    "expected .jsonl with id, title and text, .tsv with DPR's header, .json as SQuAD has it, .txt or .md, "
+    f"{_EACH}; or a folder in BEIR's layout or of .txt and .md files"
+)
+_QUESTION_FORMATS = (
+    "expected .jsonl with id, question and answers, .json as SQuAD has it, .txt with a question a line, "
+    f"BEIR's qrels/SPLIT.tsv, {_EACH}; or a folder in BEIR's layout"
+)
 
 
 def read_passages(
@@ -37,15 +52,13 @@ def find_ids(paths: AnyPath | Iterable[AnyPath], ids: Iterable[str]) -> dict[str
 
 
 def read_questions(
-    path: AnyPath, *, skip_bad: bool = False, on_bad: OnBad | None = None
+    paths: AnyPath | Iterable[AnyPath], *, skip_bad: bool = False, on_bad: OnBad | None = None
 ) -> Generator[Question, None, None]:
-    """The questions of a file or BEIR folder, in order; a second question with an id counts as a bad row.
+    """The questions of one or several files and BEIR folders, in order; an id twice in one of them is a bad row.
 
     BEIR's questions name as `passage_id` the passage judged best; `qrels/SPLIT.tsv` gives those of its split.
     """
-    source, judgements = question_source(path)
-    split_only = len(judgements) == 1 and judgements[0].path == Path(path)
-    return _questions(source, judgements, split_only, skip_bad, on_bad)
+    return _questions([question_source(path) for path in _each(paths)], skip_bad, on_bad)
 
 
 def read_qrels(path: AnyPath) -> beir.Qrels:
@@ -66,7 +79,7 @@ def _only_passages(
 def _placed(
     sources: list[Source], skip_bad: bool, on_bad: OnBad | None
 ) -> Generator[tuple[Source, int, Passage], None, None]:
-    with open_ahead([source.path for source in sources]) as files:
+    with prefetch([source.path for source in sources]) as files:
         for source, blocks in zip(sources, files, strict=True):
             with _naming(source):
                 for number, passage in _passages(source, blocks, source.report(skip_bad, on_bad)):
@@ -85,7 +98,12 @@ def _passages(source: Source, blocks: Iterable[bytes], bad: Report) -> Iterator[
             return texts.passages(blocks, bad, source.name)
 
 
-def _questions(
+def _questions(sources: list[QuestionSource], skip_bad: bool, on_bad: OnBad | None) -> Generator[Question, None, None]:
+    for each in sources:
+        yield from _questions_of(each.source, each.judgements, each.split_only, skip_bad, on_bad)
+
+
+def _questions_of(
     source: Source, judgements: list[Source], split_only: bool, skip_bad: bool, on_bad: OnBad | None
 ) -> Generator[Question, None, None]:
     qrels = _qrels(judgements, skip_bad, on_bad)
@@ -135,3 +153,133 @@ def _naming(source: Source) -> Iterator[None]:
         yield
     except Fault as fault:
         raise DataError(f"{shown(source.path)}: {fault}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to read; `name` is what its rows' ids start with where the format has none of its own."""
+
+    path: Path
+    format: Format
+    name: str = ""
+
+    def place(self, number: int) -> str:
+        """Where a row stands, for people: `file:line`."""
+        between = ", paragraph " if self.format == "squad" else ":"
+        return f"{shown(self.path)}{between}{number}"
+
+    def report(self, skip_bad: bool, on_bad: OnBad | None) -> Report:
+        """What to call with a bad row."""
+
+        def report(number: int, fault: Fault) -> None:
+            error = DataError(f"{self.place(number)}: {fault}")
+            if not skip_bad:
+                raise error from None
+            if on_bad is not None:
+                on_bad(error)
+
+        return report
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSource:
+    """A file of questions; `split_only`: those that its judgements name."""
+
+    source: Source
+    judgements: list[Source] = field(default_factory=list)
+    split_only: bool = False
+
+
+def passage_sources(paths: AnyPath | Iterable[AnyPath]) -> list[Source]:
+    """Every file of passages behind the paths, in their order; raises for the first that is not one."""
+    sources: list[Source] = []
+    for path in map(Path, _each(paths)):
+        sources += _folder_sources(path) if _is_folder(path) else [_passage_source(path)]
+    return sources
+
+
+def question_source(path: AnyPath) -> QuestionSource:
+    """The file of questions behind a path, and the files of BEIR's judgements that go with it."""
+    path = Path(path)
+    if _is_folder(path):
+        return QuestionSource(_beir_queries(path), [Source(file, "tsv") for file in beir.judgement_files(path)])
+    name = plain_name(path).lower()
+    if name.endswith(".tsv"):
+        return QuestionSource(_beir_queries(path.absolute().parent.parent), [Source(path, "tsv")], split_only=True)
+    if name.endswith(texts.PLAIN):
+        return QuestionSource(Source(path, "text"))
+    return QuestionSource(_json_source(path) or _unknown(path, _QUESTION_FORMATS))
+
+
+def _each(paths: AnyPath | Iterable[AnyPath]) -> Iterable[AnyPath]:
+    return [paths] if isinstance(paths, str | os.PathLike) else paths
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        path.stat()
+        return path.is_dir()
+    except FileNotFoundError:
+        raise DataError(f"{shown(path)}: no such file or folder; check the path") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+
+
+def _folder_sources(folder: Path) -> list[Source]:
+    if corpus := beir.part(folder, "corpus.jsonl"):
+        return [Source(corpus, "jsonl")]
+    if files := texts.text_files(folder):
+        return [Source(file, "text", file.relative_to(folder).as_posix()) for file in files]
+    try:
+        names = sorted(file.name for file in folder.iterdir())
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    if not names:
+        raise DataError(f"{shown(folder)}: the folder is empty; {_PASSAGE_FORMATS}")
+    raise DataError(
+        f"{shown(folder)}: a folder without corpus.jsonl and without .txt or .md files (it has "
+        f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}); give files of passages one by one, "
+        "such as FOLDER/*.jsonl"
+    )
+
+
+def _passage_source(path: Path) -> Source:
+    name = plain_name(path).lower()
+    if name.endswith(".tsv"):
+        return Source(path, "tsv")
+    if name.endswith(texts.PLAIN + texts.MARKDOWN):
+        return Source(path, "text", path.name)
+    return _json_source(path) or _unknown(path, _PASSAGE_FORMATS)
+
+
+def _json_source(path: Path) -> Source | None:
+    name = plain_name(path).lower()
+    if name.endswith(jsonl.SUFFIXES):
+        return Source(path, "jsonl")
+    if not name.endswith(".json"):
+        return None
+    return Source(path, "jsonl" if _has_rows(path) else "squad", path.name)
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether a `.json` file is JSONL by another name: its first line is an object with an id."""
+    blocks = read_blocks(path)
+    try:
+        first = next(blocks, b"").removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+        return not {"id", "_id"}.isdisjoint(parse_object(first))
+    except Fault:
+        return False
+    finally:
+        blocks.close()
+
+
+def _beir_queries(folder: Path) -> Source:
+    queries = beir.part(folder, "queries.jsonl")
+    if queries is None:
+        raise DataError(f"{shown(folder)}: no queries.jsonl in this folder; {_QUESTION_FORMATS}")
+    return Source(queries, "jsonl")
+
+
+def _unknown(path: Path, expected: str) -> Source:
+    suffixes = "".join(path.suffixes[-2:])
+    raise DataError(f"{shown(path)}: unknown format {suffixes or 'without a suffix'}; {expected}")

@@ -1,4 +1,4 @@
-"""What a row must hold to be a passage or a question.
+"""Rows of a file: numbered lines, what a row must hold to be a passage or a question, bad rows.
 
 A `Fault` says what was found and what was expected; whoever knows the file and the line adds them.
 """
@@ -8,12 +8,17 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from orienteer.data.bad_rows import Fault
-from orienteer.data.lines import decoded
 from orienteer.data.passage import Passage, Question
+from orienteer.errors import DataError
 
+MAX_LINE = 64 << 20  # Without a bound a file without a line break would be read whole into memory.
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 Row = dict[str, Any]
 
 _raw_decode = json.JSONDecoder().raw_decode
@@ -23,6 +28,82 @@ _KINDS = {
     dict: "an object", list: "a list", str: "a string", int: "a number",
     float: "a number", bool: "a boolean", type(None): "null",
 }  # fmt: skip
+
+
+class Fault(DataError):
+    """What was found and what was expected, before its place is known; a user sees it with file and line."""
+
+
+Report = Callable[[int, Fault], None]
+"""What a format calls with a bad row's number: it raises, or counts and returns."""
+
+OnBad = Callable[[DataError], None]
+
+
+@dataclass(slots=True)
+class BadRows:
+    """Counts bad rows and keeps the first few messages; pass it as `on_bad`."""
+
+    keep: int = 5
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def __call__(self, error: DataError) -> None:
+        self.count += 1
+        if len(self.first) < self.keep:
+            self.first.append(str(error))
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "no bad rows"
+        lines = [f"{self.count:,} bad row{'s' if self.count > 1 else ''} skipped", *self.first]
+        if self.count > len(self.first):
+            lines.append(f"and {self.count - len(self.first):,} more")
+        return "\n  ".join(lines)
+
+
+def numbered_lines(blocks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    r"""Each line with its number from 1, without its `\n`; nothing else ends a line."""
+    number, rest = 1, b""
+    for block in blocks:
+        if number == 1 and not rest:
+            block = _without_mark(block)
+        lines = block.split(b"\n")
+        lines[0] = rest + lines[0]
+        rest = lines.pop()
+        if len(rest) > MAX_LINE:
+            raise Fault(
+                f"line {number + len(lines)} is longer than {MAX_LINE >> 20} MiB; "
+                "expected one row a line: is this another format?"
+            )
+        yield from enumerate(lines, number)
+        number += len(lines)
+    if rest:
+        yield number, rest
+
+
+def filled_lines(blocks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank."""
+    for numbered in numbered_lines(blocks):
+        if not numbered[1].isspace() and numbered[1]:
+            yield numbered
+
+
+def decoded(line: bytes) -> str:
+    """The line as text; raises `Fault` where it is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise Fault(
+            f"invalid UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line; "
+            "save the file as UTF-8"
+        ) from None
+
+
+def _without_mark(block: bytes) -> bytes:
+    if block.startswith(_UTF16_MARKS):
+        raise Fault("the file is UTF-16; expected UTF-8: save it as UTF-8")
+    return block.removeprefix(_UTF8_MARK)
 
 
 def parse_object(line: bytes) -> Row:
@@ -87,8 +168,8 @@ def question_of(row: Row) -> Question:
     if start is not None and (type(start) is not int or start < 0):
         raise Fault(f'the "answer_start" is {reprlib.repr(start)}; expected a character offset from 0, or none')
     strings = {"id": id, name: question, "source": source, "passage_id": passage_id or ""}
-    for field, value in (*strings.items(), *(("answers", answer) for answer in answers)):
-        check_whole(field, value)
+    for column, value in (*strings.items(), *(("answers", answer) for answer in answers)):
+        check_whole(column, value)
     return Question(id, question, tuple(answers), source, passage_id, start)
 
 

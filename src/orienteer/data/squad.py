@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from orienteer.data.bad_rows import Fault, Report
 from orienteer.data.passage import Passage, Question
-from orienteer.data.rows import Row, check_id, kind, passage_of, question_of
+from orienteer.data.rows import Fault, Report, Row, check_id, kind, passage_of, question_of
 
 
 def passages(blocks: Iterable[bytes], bad: Report, name: str) -> Iterator[tuple[int, Passage]]:

@@ -6,11 +6,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from orienteer.data.bad_rows import Fault, Report
 from orienteer.data.compression import plain_name, unreadable
-from orienteer.data.lines import decoded, filled_lines, numbered_lines
 from orienteer.data.passage import Passage, Question
-from orienteer.data.rows import check_id, check_whole
+from orienteer.data.rows import Fault, Report, check_id, check_whole, decoded, filled_lines, numbered_lines
 from orienteer.data.split import split_text
 
 PLAIN = (".txt",)

@@ -10,10 +10,8 @@ import csv
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
 
-from orienteer.data.bad_rows import Fault, Report
-from orienteer.data.lines import decoded, numbered_lines
 from orienteer.data.passage import Passage
-from orienteer.data.rows import check_id
+from orienteer.data.rows import Fault, Report, check_id, decoded, numbered_lines
 
 
 def passages(blocks: Iterable[bytes], bad: Report) -> Iterator[tuple[int, Passage]]:

@@ -1,22 +1,20 @@
 """Dense retrieval, to compare with: MiniLM's vectors of all passages, exact search, and runs that stand in for them."""
 
-from orienteer.dense.embed import Crew, Progress, embed_index
-from orienteer.dense.embeddings import Embeddings
-from orienteer.dense.encoder import TextEncoder
-from orienteer.dense.engine import DenseEngine, HybridEngine
-from orienteer.dense.errors import (
+from orienteer.dense.embed import EmbedWorkers, embed_index
+from orienteer.dense.embeddings import (
     DenseError,
+    Embeddings,
     EmbeddingsCorruptError,
     EmbeddingsMismatchError,
     EmbeddingsMissingError,
-    NotInRunError,
 )
-from orienteer.dense.join import join_runs
-from orienteer.dense.retriever import EmbeddingRetriever, Retriever
-from orienteer.dense.runs import RunRetriever, write_run
+from orienteer.dense.encoder import TextEncoder
+from orienteer.dense.engine import DenseEngine, HybridEngine
+from orienteer.dense.runs import NotInRunError, RunRetriever, join_runs, write_run
+from orienteer.dense.search import EmbeddingRetriever, Retriever
 
 __all__ = [
-    "Crew", "DenseEngine", "DenseError", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
-    "EmbeddingsMismatchError", "EmbeddingsMissingError", "HybridEngine", "NotInRunError", "Progress", "Retriever",
+    "DenseEngine", "DenseError", "EmbedWorkers", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
+    "EmbeddingsMismatchError", "EmbeddingsMissingError", "HybridEngine", "NotInRunError", "Retriever",
     "RunRetriever", "TextEncoder", "embed_index", "join_runs", "write_run",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Making embeddings: shard by shard, stopped and taken up again at any moment, always to the same bytes."""
+"""Makes embeddings shard by shard; a run stopped at any point continues later and writes the same bytes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from time import perf_counter
 from orienteer.dense.embeddings import (
     MANIFEST,
     SHARD,
+    DenseError,
+    EmbeddingsMismatchError,
+    EmbeddingsMissingError,
     Manifest,
     Rows,
     digest_of,
@@ -23,26 +26,15 @@ from orienteer.dense.embeddings import (
     write_shard,
 )
 from orienteer.dense.encoder import TextEncoder
-from orienteer.dense.errors import DenseError, EmbeddingsMismatchError, EmbeddingsMissingError
 from orienteer.engine.protocol import StoresPassages
-from orienteer.workers import run_chunks
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Passages wanted, and done of them, in earlier runs too; `seconds_left` is None until something was timed."""
-
-    done: int
-    total: int
-    seconds_left: float | None
-
+from orienteer.workers import Progress, run_chunks
 
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
-    """Workers, and what each of them opens; see `orienteer.workers` for `workers` and `ray`."""
+class EmbedWorkers:
+    """Worker processes and what each of them opens; see `orienteer.workers` for `workers` and `ray`."""
 
     index: Path
     encoder: Path | None = None
@@ -54,10 +46,10 @@ class Crew:
         from orienteer.engine import open_index
 
         engine, encoder = open_index(self.index), TextEncoder.from_pretrained(self.encoder, threads=1)
-        own = engine.passages_fingerprint, encoder.fingerprint
+        opened = engine.passages_fingerprint, encoder.fingerprint
 
         def embed(part: _Part) -> Rows:
-            if (part.passages, part.encoder) != own:
+            if (part.passages, part.encoder) != opened:
                 raise EmbeddingsMismatchError(
                     f"a worker sees other passages or another encoder than this process at {self.index}; "
                     "let every worker see the same files"
@@ -78,13 +70,13 @@ class _Part:
 
 def embed_index(
     engine: StoresPassages, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD,
-    passages: range | None = None, progress: OnProgress | None = None, crew: Crew | None = None,
+    passages: range | None = None, progress: OnProgress | None = None, workers: EmbedWorkers | None = None,
 ) -> Manifest:  # fmt: skip
     """A vector for every passage, in `folder`; goes on where an earlier run stopped.
 
     With `passages`, a range of their numbers, only the shards that hold these are made.
     Shards that are there are read and checked first, and made again where damaged. A vector depends on its passage
-    alone, so that a killed and resumed run, or one by many workers, writes the bytes of one that was left in peace.
+    alone, so that a killed and resumed run, or one by many workers, writes the same bytes as an undisturbed one.
     """
     folder = Path(folder)
     passages = _checked(passages, len(engine))
@@ -101,10 +93,10 @@ def embed_index(
         names = manifest.passages_fingerprint, manifest.encoder
         parts = [_Part(manifest.rows(number), *names) for number in missing]
         made: Iterator[tuple[int, Rows]]
-        if crew is None:
+        if workers is None:
             made = ((place, _embedded(engine, encoder, part.rows, clock.inside)) for place, part in enumerate(parts))
         else:
-            made = run_chunks(crew, parts, workers=crew.workers, ray=crew.ray)
+            made = run_chunks(workers, parts, workers=workers.workers, ray=workers.ray)
         for place, rows in made:
             manifest = manifest.with_shard(missing[place], write_shard(folder, missing[place], rows))
             write_manifest(folder, manifest)
@@ -125,10 +117,10 @@ def _checked(passages: range | None, size: int) -> range:
 
 
 def _embedded(
-    engine: StoresPassages, encoder: TextEncoder, part: range, told: Callable[[int], None] | None = None
+    engine: StoresPassages, encoder: TextEncoder, part: range, report: Callable[[int], None] | None = None
 ) -> Rows:
     """The rows of a shard."""
-    return rounded(encoder.encode([engine.passage_at(row).contents for row in part], told))
+    return rounded(encoder.encode([engine.passage_at(row).contents for row in part], report))
 
 
 def _begun(folder: Path, wanted: Manifest) -> Manifest:
@@ -158,20 +150,20 @@ def _whole_so_far(folder: Path, manifest: Manifest, wanted: range) -> Manifest:
 class _Clock:
     """Time left, from the pace of this run."""
 
-    def __init__(self, manifest: Manifest, wanted: range, told: OnProgress | None) -> None:
+    def __init__(self, manifest: Manifest, wanted: range, report: OnProgress | None) -> None:
         self._total = sum(len(manifest.rows(number)) for number in wanted)
         self._done = sum(len(manifest.rows(number)) for number in wanted if manifest.shards[number] is not None)
-        self._first, self._started, self._told = self._done, perf_counter(), told
+        self._first, self._started, self._report = self._done, perf_counter(), report
         self.inside(0)
 
     def inside(self, more: int) -> None:
         """So many passages of the shard in work are done."""
-        if self._told is None:
+        if self._report is None:
             return
         done = self._done + more
         made = done - self._first
         left = (perf_counter() - self._started) / made * (self._total - done) if made else None
-        self._told(Progress(done, self._total, left))
+        self._report(Progress(done, self._total, left))
 
     def finished(self, size: int) -> None:
         self._done += size

@@ -4,14 +4,14 @@
     DIR/shard-00000.npy       rows (scale float32, vector int8 [width]); vector · scale is about a unit vector
 
 A shard is flushed and renamed into its place, then the manifest that names it is; a shard that the manifest does not
-name was a killed writer's and is made again. So what is named is whole, at every moment.
+name was a killed writer's and is made again. So what is named is always complete.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,32 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from orienteer.data.atomic import atomic_path, atomic_write
-from orienteer.dense.errors import EmbeddingsCorruptError, EmbeddingsMismatchError, EmbeddingsMissingError
-from orienteer.dense.ranges import Ranges, joined
 from orienteer.engine.protocol import StoresPassages
+from orienteer.errors import OrienteerError
 
 FORMAT, VERSION = "orienteer-embeddings", 1
 MANIFEST = "embeddings.json"
 SHARD = 4096  # passages; what a kill can cost, some 40 seconds of work
 
 Rows = NDArray[Any]  # of `row_type`
+Ranges = tuple[tuple[int, int], ...]  # [first, end) in index order, with a gap after each but the last
+_NAMED_RANGES = 3  # in a message
+
+
+class DenseError(OrienteerError):
+    """Base of what can be wrong in dense retrieval."""
+
+
+class EmbeddingsMissingError(DenseError):
+    """No embeddings in this folder, or not all of them yet."""
+
+
+class EmbeddingsMismatchError(DenseError):
+    """Embeddings or a run of other passages, or of another encoder."""
+
+
+class EmbeddingsCorruptError(DenseError):
+    """A shard, a manifest or a run that is truncated or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +70,7 @@ class Manifest:
     def covered(self) -> Ranges:
         """The passages of the shards made so far."""
         made = (self.rows(number) for number, digest in enumerate(self.shards) if digest is not None)
-        return joined((rows.start, rows.stop) for rows in made)
+        return join_ranges((rows.start, rows.stop) for rows in made)
 
     def holding(self, passages: range) -> range:
         """The shards that hold these passages."""
@@ -161,3 +178,29 @@ def _map(file: Path, manifest: Manifest, number: int) -> Rows:
     if rows.dtype != row_type(manifest.width) or rows.shape != (len(manifest.rows(number)),):
         raise EmbeddingsCorruptError(f"{file} holds {rows.shape} rows of another kind; run `orienteer embed` again")
     return rows
+
+
+def join_ranges(parts: Iterable[tuple[int, int]]) -> Ranges:
+    """Ranges in order, none in another's place, with those that touch made one."""
+    found: list[tuple[int, int]] = []
+    for first, end in parts:
+        if found and found[-1][1] == first:
+            first, _ = found.pop()
+        found.append((first, end))
+    return tuple(found)
+
+
+def gaps(ranges: Ranges, size: int) -> Ranges:
+    """What the ranges leave out of `size` passages."""
+    ends, firsts = (0, *(end for _, end in ranges)), (*(first for first, _ in ranges), size)
+    return tuple((end, first) for end, first in zip(ends, firsts, strict=True) if end < first)
+
+
+def count_passages(ranges: Ranges) -> int:
+    return sum(end - first for first, end in ranges)
+
+
+def as_options(ranges: Ranges) -> str:
+    """Ranges as `orienteer embed` takes them."""
+    named = ", ".join(f"--from {first} --to {end}" for first, end in ranges[:_NAMED_RANGES])
+    return f"{named}, …" if len(ranges) > _NAMED_RANGES else named

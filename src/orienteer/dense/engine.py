@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orienteer.data.passage import Passage
-from orienteer.dense.retriever import Retriever
+from orienteer.dense.search import Retriever
 from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement

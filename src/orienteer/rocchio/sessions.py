@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args
 
 from orienteer.data.atomic import atomic_write
 from orienteer.data.compression import read_blocks
-from orienteer.data.lines import filled_lines
+from orienteer.data.rows import filled_lines
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Refinement, parse
 from orienteer.rocchio.config import RocchioConfig, RocchioError, Variant

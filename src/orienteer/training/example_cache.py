@@ -15,7 +15,7 @@ from typing import Any
 
 from orienteer.data.atomic import atomic_write
 from orienteer.data.compression import read_blocks
-from orienteer.data.lines import filled_lines
+from orienteer.data.rows import filled_lines
 from orienteer.errors import OrienteerError, TrainingError
 
 DONE = "done.json"

@@ -12,7 +12,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,7 +59,6 @@ class Double:
     seen: list[Seen] = field(default_factory=list)
     indexes: dict[str, LuceneIndex] = field(default_factory=dict)
     base: str = ""
-    slow_seconds: float = 2.0
     under_way: int = 0
     most_under_way: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -132,17 +130,17 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(401, _error("security_exception", f"cannot authenticate with {echo}"))
         fault = double.next_fault(path)
         if fault == "slow":
-            time.sleep(double.slow_seconds)
-        elif fault in ("429", "503"):
+            return self._await_hang_up()
+        if fault in ("429", "503"):
             kind = "rejected_execution_exception" if fault == "429" else "cluster_block_exception"
             return self._send(int(fault), _error(kind, "the service is too busy"), {"Retry-After": "0"})
-        elif fault == "drop":
+        if fault == "drop":
             return self._drop()
-        elif fault == "html":
+        if fault == "html":
             return self._raw(200, b"<html>a proxy's page</html>", "application/json")
-        elif fault == "json":
+        if fault == "json":
             return self._send(200, {"acknowledged": True})
-        elif fault == "echo":
+        if fault == "echo":
             return self._send(403, _error("security_exception", f"no rights: {self.headers.get('authorization')}"))
         try:
             refused = lines[0:2] if fault == "some" and path.endswith("_bulk") else []
@@ -172,6 +170,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    def _await_hang_up(self) -> None:
+        """No answer at all, until the client gives up."""
+        self.close_connection = True
+        while self.connection.recv(1 << 16):
+            pass
 
     def _drop(self) -> None:
         """Close the connection in the middle of the answer."""

@@ -38,7 +38,7 @@ def double(start) -> Any:
 
 
 def service(double: Any, name: str, **settings: Any) -> Service:
-    made = ServiceSettings(**{"timeout": 1.5, "attempts": 4, "concurrency": 2, **settings})
+    made = ServiceSettings(**{"timeout": 600, "attempts": 4, "concurrency": 2, **settings})
     retry = Retry(made.attempts, CircuitBreaker(), lambda seconds: None, seed=1)
     return Service(read_address(f"{double.base}/{name}"), made, None, retry)
 
@@ -116,7 +116,8 @@ def test_a_fault_that_passes_loses_no_passage_and_stores_none_twice(double, kind
 
     name = f"fault-{kind}"
     double.faults = [Fault(kind, times=2, path=f"{name}/_bulk", skip=1), Fault(kind, times=1, path=f"/{name}")]
-    assert load(service(double, name), PASSAGES).passages == 230
+    patience = {"timeout": 1.5, "attempts": 20} if kind == "slow" else {}
+    assert load(service(double, name, **patience), PASSAGES).passages == 230
     assert all(fault.times == 0 for fault in double.faults)
     assert len(double.indexes[name].sources) == 230
 

@@ -124,12 +124,12 @@ class Reader:
 @pytest.mark.parametrize("agent", ["prf-idf-t", "prf-idf^4", "prf-answer"])
 def test_a_session_is_the_same_step_by_step_on_both_engines(bundled, agent) -> None:
     from orienteer.agents import make_agent
-    from orienteer.session import Environment, ServiceSettings, record, run_sessions
+    from orienteer.session import Environment, Settings, record, run_sessions
 
     questions = [Question(q.id, q.question) for q in bundled_questions("train")[:4]]
     steps = []
     for engine in (bundled_engine(), bundled):
-        entry = make_agent(agent, engine, ServiceSettings(steps=5))
+        entry = make_agent(agent, engine, Settings(steps=5))
         environment = Environment(engine, Reader(), entry.settings)
         run = run_sessions(environment, entry.agent, questions)
         steps.append([record(session, environment, entry.name).steps for session in run.sessions])

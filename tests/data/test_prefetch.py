@@ -10,7 +10,7 @@ import time
 import pytest
 
 from orienteer.data import Passage, compression, read_passages, write_jsonl
-from orienteer.data.prefetch import Ahead
+from orienteer.data.prefetch import Prefetcher
 from orienteer.errors import DataError
 
 
@@ -103,12 +103,14 @@ def test_no_more_blocks_are_made_than_there_is_room_for():
             made.append(n)
             yield b"%d" % n
 
-    ahead = Ahead(blocks(), room=3)
+    ahead = Prefetcher(blocks(), room=3)
     reading = iter(ahead)
     assert next(reading) == b"0"
-    time.sleep(0.1)
+    while len(made) < 5:
+        time.sleep(0.01)
     # One was taken, three wait, and one is in the hands of the thread.
-    assert len(made) <= 5
+    time.sleep(0.1)  # enough for a mistake to show on most machines; without one nothing more can be made
+    assert len(made) == 5
     assert list(reading) == [b"%d" % n for n in range(1, 100)]
     ahead.close()
 
@@ -123,6 +125,6 @@ def test_closing_runs_what_the_source_does_at_its_end():
         finally:
             ended.append(True)
 
-    ahead = Ahead(blocks(), room=2)
+    ahead = Prefetcher(blocks(), room=2)
     ahead.close()
     assert ended == [True]
