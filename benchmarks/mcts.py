@@ -220,12 +220,12 @@ def planning(networks: Networks, some: list[RootState], seconds: float) -> dict[
     settings = SearchSettings(noise_share=0.0)
     best, uses_index, depth = np.inf, 0.0, 0.0
     small = replace(settings, simulations=2)  # compiled
-    search(LearnedModel(some, networks.vocabulary, networks.grammar, networks.net, 2, settings.children), small)
+    search(LearnedModel(some, networks.vocabulary, networks.grammar, networks.weights, 2, settings.children), small)
     began = perf_counter()
     while best == np.inf or perf_counter() - began < seconds:
         started = process_time()
         model = LearnedModel(
-            some, networks.vocabulary, networks.grammar, networks.net, settings.simulations, settings.children
+            some, networks.vocabulary, networks.grammar, networks.weights, settings.simulations, settings.children
         )
         result = search(model, settings)
         best = min(best, process_time() - started)

@@ -124,9 +124,9 @@ def test_batches_of_real_turns_offer_what_was_taken(context: SelfPlayContext, tr
         for step in range(len(trajectory.steps))
     ]
     batch = batcher(starts)
-    groups = batch.candidates.position.astype(np.int64) * len(starts) + batch.candidates.row
+    groups = batch.choices.position.astype(np.int64) * len(starts) + batch.choices.row
     for group in np.unique(groups):
-        assert batch.candidates.share[groups == group].sum() == pytest.approx(1.0, abs=1e-4)
+        assert batch.choices.share[groups == group].sum() == pytest.approx(1.0, abs=1e-4)
     assert batch.has_policy[0].mean() > 0.5
     assert len(batch.word_counts) == len(batch.pieces)
 
@@ -177,9 +177,9 @@ def test_surprising_turns_are_drawn_more_often_and_weigh_less(trajectories: list
     replay = ReplayBuffer(TrainingConfig(priority=1.0, importance=1.0, replay_size=1000), 0.9)
     replay.add(trajectories)
     everyone = [(e, t) for e in range(len(replay.trajectories)) for t in range(len(replay.trajectories[e].steps))]
-    replay.surprise(everyone, np.full(len(everyone), 0.01))
-    replay.surprise(everyone[:1], np.array([5.0]))
-    drawn = replay.draw(400, np.random.default_rng(0))
+    replay.update_priorities(everyone, np.full(len(everyone), 0.01))
+    replay.update_priorities(everyone[:1], np.array([5.0]))
+    drawn = replay.sample(400, np.random.default_rng(0))
     assert drawn.positions.count(everyone[0]) > 300
     weight = dict(zip(drawn.positions, drawn.weights, strict=True))
     assert weight[everyone[0]] < max(drawn.weights) == 1.0
@@ -196,13 +196,13 @@ def test_the_oldest_episodes_go_first_and_stay_counted(trajectories: list[Trajec
 
 def test_nothing_to_draw_from_is_an_error() -> None:
     with pytest.raises(OrienteerError, match="nothing to learn from"):
-        ReplayBuffer(TrainingConfig(), 0.9).draw(1, np.random.default_rng(0))
+        ReplayBuffer(TrainingConfig(), 0.9).sample(1, np.random.default_rng(0))
 
 
 def test_a_run_is_stopped_when_rewards_go_and_not_before() -> None:
     watch = CollapseDetector(CollapseLimits(entropy=0.1, reward=0.05, patience=2))
-    assert [watch.see(1.0, 0.2) for _ in range(20)] == [None] * 20
-    said = [watch.see(1.0, 0.0) for _ in range(9)]
+    assert [watch.update(1.0, 0.2) for _ in range(20)] == [None] * 20
+    said = [watch.update(1.0, 0.0) for _ in range(9)]
     assert said[:5] == [None] * 5
     assert "mean reward has fallen" in str(said[-1])
     assert CollapseDetector.from_dict(watch.limits, watch.as_dict()) == watch
@@ -212,7 +212,7 @@ def test_the_luck_of_a_few_episodes_does_not_stop_a_run() -> None:
     """Chunks of 16 episodes whose mean is 0.10 in truth, give or take 0.04, as real ones are."""
     for seed in range(50):
         watch, draw = CollapseDetector(CollapseLimits()), np.random.default_rng(seed)
-        assert [watch.see(1.0, float(draw.normal(0.10, 0.04))) for _ in range(300)] == [None] * 300
+        assert [watch.update(1.0, float(draw.normal(0.10, 0.04))) for _ in range(300)] == [None] * 300
 
 
 @pytest.mark.parametrize("shape", ["short", "paper"])
@@ -240,7 +240,7 @@ def test_rocchio_s_sessions_become_turns_that_write_its_refinements(
             operator = OPERATORS[step.states[-1][OPERATOR]]
             assert (operator.op, operator.weight) == (shown.refinement.op, shown.refinement.weight)
             spelt = [int(a) - len(grammar) for a in step.actions if a >= len(grammar)]
-            assert context.pipeline.term_tokenizer.spelt(spelt) == shown.refinement.term
+            assert context.pipeline.term_tokenizer.text(spelt) == shown.refinement.term
             assert not step.states[:, USES_INDEX].any()
     again = list(demonstrations(
         tmp_path / "kept", file, {}, embedded, context.reader, context.pipeline, context.grammar, context.index,

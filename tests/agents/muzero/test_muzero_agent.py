@@ -54,7 +54,7 @@ def test_it_keeps_them_where_it_may_stop_and_on_an_engine_of_which_only_the_prot
 def test_any_observation_has_an_action_whatever_stands_beside_it(
     muzero: MuZeroAgent, embedded: EmbeddedEngine, data: st.DataObject
 ) -> None:
-    some = data.draw(st.lists(observations(embedded), min_size=1, max_size=3))
+    some = data.sample(st.lists(observations(embedded), min_size=1, max_size=3))
     together = muzero.act(some)
     assert [muzero.act([each])[0] for each in some] == together
 
@@ -211,7 +211,7 @@ def test_the_past_is_told_by_the_refinements_in_force() -> None:
     past = action_history(query.refinements, 20)
     rules = [grammar.label(action) for action in past if action < len(grammar)]
     assert rules == ["+ title index", "^4 contents index"]
-    assert term_tokenizer.spelt(action - len(grammar) for action in past if action >= len(grammar)) == "towerlamp"
+    assert term_tokenizer.text(action - len(grammar) for action in past if action >= len(grammar)) == "towerlamp"
     assert action_history(query.refinements, 2) == past[-2:]
     paper = query_grammar(G4, "paper")
     rules = [paper.label(a) for a in ActionHistory(paper, term_tokenizer)(query.refinements, 20) if a < len(paper)]

@@ -14,16 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs the extra [train]")
 
 import grammar_game  # noqa: E402
-from grammar_game import (  # noqa: E402
-    CONFIG,
-    TURNS,
-    WORDS,
-    MakeGame,
-    best_play,
-    encoding_of,
-    grammar_of,
-    play,
-)  # fmt: skip
+from grammar_game import CONFIG, TURNS, WORDS, MakeGame, best_play, encoding_of, grammar_of, play  # noqa: E402  # fmt: skip
 from little_vocabulary import SPELLING, choices, moved, term  # noqa: E402
 from tiny_networks import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
@@ -34,13 +25,7 @@ from orienteer.agents.muzero.config import Support  # noqa: E402
 from orienteer.agents.muzero.grammar import WORD_ENDS, join_tries  # noqa: E402
 from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
 from orienteer.agents.muzero.model_files import publish, published  # noqa: E402
-from orienteer.agents.muzero.networks import (  # noqa: E402
-    Networks,
-    expected_value,
-    forward,
-    head_hidden,
-    rule_logits,
-)
+from orienteer.agents.muzero.networks import Networks, dynamics, expected_value, head_hidden, rule_logits  # noqa: E402
 from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, two_hot  # noqa: E402
 from orienteer.agents.muzero.replay import ReplayBuffer, rule_sequence  # noqa: E402
 from orienteer.agents.muzero.root import root_state  # noqa: E402
@@ -75,17 +60,19 @@ def test_what_plays_computes_what_learns(gates: str) -> None:
     encoded = encoding_of(3, draw)
     root = root_state(networks, encoded, WORDS, local_tries(WORDS, SPELLING), past, 2, False)
     with torch.no_grad():
-        state = model.begin(torch.from_numpy(encoded.summary)[None], torch.tensor([past]), torch.tensor([len(past)]))
+        state = model.initial_state(
+            torch.from_numpy(encoded.summary)[None], torch.tensor([past]), torch.tensor([len(past)])
+        )
         np.testing.assert_allclose(root.latent, state[0].numpy(), atol=1e-4)
         embeds = draw.normal(size=(3, config.networks.embed)).astype(np.float32)
         before = draw.normal(size=(3, 2 * config.networks.lstm)).astype(np.float32)
         after = np.empty_like(before)
-        forward(embeds, before, networks.net, after)
+        dynamics(embeds, before, networks.weights, after)
         theirs = model.dynamics(torch.from_numpy(embeds), torch.from_numpy(before))
         np.testing.assert_allclose(after, theirs.numpy(), atol=1e-4)
-        values = expected_value(after, networks.net.value, networks.net.value_support)
+        values = expected_value(after, networks.weights.value, networks.weights.value_support)
         np.testing.assert_allclose(values, decoded(model.value(theirs), config.networks.value).numpy(), atol=1e-4)
-        rules = rule_logits(head_hidden(after, networks.net.policy), networks.net.policy)[:, : model.rules]
+        rules = rule_logits(head_hidden(after, networks.weights.policy), networks.weights.policy)[:, : model.rules]
         np.testing.assert_allclose(rules, model.policy(theirs).numpy(), atol=1e-4)
 
 
@@ -140,17 +127,17 @@ def test_an_unrolling_has_the_rewards_and_values_of_its_rules(tmp_path: Path, pa
     assert batch.value[: len(path.target), 0] == pytest.approx(path.target)
     assert batch.has_value[:, 0].sum() == len(path.target)
     for place in range(9):
-        own = batch.candidates.position == place
+        own = batch.choices.position == place
         if own.any():
-            assert batch.candidates.share[own].sum() == pytest.approx(1.0)
+            assert batch.choices.share[own].sum() == pytest.approx(1.0)
     # Past the first query words come from the index: no rule that takes one from the observation is taken or offered.
-    later = batch.candidates.position >= rules
+    later = batch.choices.position >= rules
     taken = [
         grammar_of().rules[i].source
         for k, i in zip(batch.kinds[rules:, 0], batch.ids[rules:, 0], strict=True)
         if k == 0
     ]
-    offered = [grammar_of().rules[i].source for i in batch.candidates.id[later & (batch.candidates.kind == 0)]]
+    offered = [grammar_of().rules[i].source for i in batch.choices.id[later & (batch.choices.kind == 0)]]
     assert set(taken) | set(offered) <= {-1, 4}
 
 
@@ -198,8 +185,8 @@ def test_first_pieces_of_the_index_are_chosen_among_all_or_among_those_that_fit(
         UnrollStart(trajectory, rule_sequence(trajectory, config.training, 0.9), 0) for trajectory in trajectories
     ]
     batch = BatchMaker(grammar_of(config), index_trie(), 12, config.networks, 0.9)(starts)
-    assert bool(len(batch.beginnings)) is at_once
-    assert at_once or (batch.candidates.kind == INDEX_PIECE).any()
+    assert bool(len(batch.first_choices)) is at_once
+    assert at_once or (batch.choices.kind == INDEX_PIECE).any()
     found = losses(new_model(config), batch, config.training, index_trie())
     assert np.isfinite(found.parts["policy"])
 

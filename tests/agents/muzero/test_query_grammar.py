@@ -115,7 +115,7 @@ def test_after_a_search_in_thought_words_come_from_the_index_alone(shape: str) -
             so_far = (*spelt, action - len(grammar)) if action >= len(grammar) else spelt
             after, word = moved(state, 0, action, node, grammar, trie_tables)
             if word >= 0:
-                words.add(SPELLING.spelt(so_far))
+                words.add(SPELLING.text(so_far))
                 assert after[STEPS_LEFT] == 1
             else:
                 waiting.append((after, so_far))

@@ -54,14 +54,7 @@ def noises(trees: int, model: RandomModel, settings: SearchSettings, seed: int) 
     least=st.sampled_from([0.0, 0.5, 100.0]),
 )
 def test_the_fast_search_grows_the_reference_s_trees_exactly(
-    seed: int,
-    children: int,
-    simulations: int,
-    gumbel: int,
-    unvisited: str,
-    sharpness: float,
-    noisy: bool,
-    least: float,
+    seed: int, children: int, simulations: int, gumbel: int, unvisited: str, sharpness: float, noisy: bool, least: float
 ) -> None:
     settings = SearchSettings(
         simulations,

@@ -88,7 +88,7 @@ def test_a_mapped_trie_is_the_one_that_was_written(tmp_path: Path) -> None:
     while waiting:
         node, before = waiting.pop()
         if trie.flags[node] & ENDS:
-            spelt.add(SPELLING.spelt(before))
+            spelt.add(SPELLING.text(before))
         waiting += [(child, (*before, int(trie.piece[child]))) for child in trie.children(node)]
     assert spelt == {"river", "rivers", "storm", "lighthouse"}
     assert sum(each.nbytes for each in trie[:4]) == 9 * len(trie)

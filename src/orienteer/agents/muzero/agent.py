@@ -28,7 +28,7 @@ from orienteer.session.agent import TreeNode, tree_explanation
 
 
 class MuZeroAgent:
-    """An `Agent` from a folder that training wrote; the shipped one unless told otherwise."""
+    """An `Agent` from a model folder that training wrote."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class MuZeroAgent:
         encoder: Encoder | None = None,
         index: Trie | None = None,
     ) -> None:
-        """`eyes` and `index` where a caller has them already."""
+        """`encoder` and `index` where a caller has them already."""
         config = files.config
         tokenizer = plain_tokenizer(files.tokenizer)
         self.search = replace(search or config.search, noise_share=0.0)
         self.grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
         encoder = encoder or Encoder(files.bert, files.tensors, tokenizer, compute=compute, threads=threads)
-        self._pipeline = ObservationPipeline.of(tokenizer, engine, encoder, self.grammar, config)
+        self._pipeline = ObservationPipeline.create(tokenizer, engine, encoder, self.grammar, config)
         trie = index if index is not None else vocabulary_trie(engine, self._pipeline.term_tokenizer)
         try:
             self._networks = Networks(files.own, config.networks, encoder.word_embeddings, self.grammar, trie)
@@ -60,22 +60,25 @@ class MuZeroAgent:
     def from_pretrained(
         cls, folder: str | Path | None, engine: Engine, search: SearchSettings | None = None, *, threads: int = 0
     ) -> MuZeroAgent:
-        """`threads` = 0 takes one for each core this process may use."""
+        """The shipped folder by default; `threads` = 0: one per core that this process may use."""
         return cls(load_folder(Path(folder) if folder else SHIPPED), engine, search, threads=threads)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         return [action for action, _ in self._decide(observations, None)]
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
-        """Each action with its value, and the trees that were searched for its rules."""
-        grown: list[list[SearchTrace]] = [[] for _ in observations]
-        decided = self._decide(observations, grown)
-        return [(action, self._notes(plan, searches)) for (action, plan), searches in zip(decided, grown, strict=True)]
+        """Each action with its value and the search trees of its grammar actions."""
+        traces: list[list[SearchTrace]] = [[] for _ in observations]
+        decided = self._decide(observations, traces)
+        return [
+            (action, self._explanation(plan, searches))
+            for (action, plan), searches in zip(decided, traces, strict=True)
+        ]
 
     def _decide(
-        self, observations: Sequence[Observation], grown: list[list[SearchTrace]] | None
+        self, observations: Sequence[Observation], traces: list[list[SearchTrace]] | None
     ) -> list[tuple[Action, PlannedStep]]:
-        seen = self._pipeline.see(observations)
+        seen = self._pipeline.encode(observations)
         roots = [
             root_state(
                 self._networks, encoded, tokenized.terms,
@@ -86,7 +89,7 @@ class MuZeroAgent:
             for (tokenized, encoded), observation in zip(seen, observations, strict=True)
         ]  # fmt: skip
         decided: list[tuple[Action, PlannedStep]] = []
-        plans = plan_steps(self._networks, roots, self.search, grown=grown, threads=self._threads)
+        plans = plan_steps(self._networks, roots, self.search, traces=traces, threads=self._threads)
         for plan, (tokenized, encoded), observation in zip(plans, seen, observations, strict=True):
             action: Action = plan.action(tokenized.terms)
             if below_undo_threshold(encoded, self._pipeline.config) and observation.refinements:
@@ -95,12 +98,12 @@ class MuZeroAgent:
             decided.append((action if room else STOP, plan))
         return decided
 
-    def _notes(self, plan: PlannedStep, searches: Sequence[SearchTrace]) -> dict[str, Any]:
-        told = {
+    def _explanation(self, plan: PlannedStep, searches: Sequence[SearchTrace]) -> dict[str, Any]:
+        explanation = {
             "simulations": self.search.simulations,
             "value": round(plan.values[0], 4) if plan.values else 0.0,
         }
-        return {**told, **tree_explanation(search_tree(searches, self.grammar, self._pipeline.term_tokenizer))}
+        return {**explanation, **tree_explanation(search_tree(searches, self.grammar, self._pipeline.term_tokenizer))}
 
 
 CHILDREN, DEPTH = 5, 6  # of a node; of a search
@@ -113,9 +116,9 @@ def search_tree(
     children: int = CHILDREN,
     depth: int = DEPTH,
 ) -> TreeNode:
-    """The searches of one turn as one tree; a label is a rule in a few letters, or a wordpiece.
+    """The searches of one step as one tree; a label is a rule in a few letters, or a wordpiece.
 
-    A node's value is Q, the reward of the way there included; a root's, the mean of all that was met below it.
+    A node's value is its Q, which includes the reward of the action that leads there; a root's is its mean value.
     """
     first = searches[0]
     below = _Display(grammar, term_tokenizer, children).children(searches, 0, depth)
@@ -126,10 +129,10 @@ class _Display:
     """What all nodes of a display share."""
 
     def __init__(self, grammar: QueryGrammar, term_tokenizer: TermTokenizer, most: int) -> None:
-        self._grammar, self._spelling, self._most = grammar, term_tokenizer, most
+        self._grammar, self._term_tokenizer, self._most = grammar, term_tokenizer, most
 
     def children(self, searches: Sequence[SearchTrace], node: int, depth: int) -> tuple[TreeNode, ...]:
-        """The children of a node of the first search; the later searches hang below what was taken."""
+        """The children of a node of the first search; the later searches are below the child that was taken."""
         search = searches[0]
         trees, tree = search.result.trees, search.tree
         count = int(trees.num_children[tree, node])
@@ -137,7 +140,7 @@ class _Display:
             return ()
         visits, priors = trees.child_visits[tree, node, :count], trees.child_prior[tree, node, :count]
         shown = np.lexsort((np.arange(count), -priors, -visits))[: self._most].tolist()
-        taken = search.position if node == 0 else -1
+        taken = search.child if node == 0 else -1
         if taken >= 0 and taken not in shown:
             shown = [*shown[:-1], taken]
         return tuple(self._child(searches, node, position, position == taken, depth) for position in shown)
@@ -157,4 +160,4 @@ class _Display:
 
     def _label(self, action: int) -> str:
         rules = len(self._grammar)
-        return self._grammar.label(action) if action < rules else self._spelling.token(action - rules)
+        return self._grammar.label(action) if action < rules else self._term_tokenizer.token(action - rules)

@@ -1,6 +1,6 @@
-"""Checkpoints of a run: networks, optimiser, replay and counters in one file, whole or not at all (needs torch).
+"""Checkpoints of a run: networks, optimiser, replay buffer and counters in one atomic file. Needs torch.
 
-No generator's state is kept because there is none: every draw is made from the run's seed and a counter.
+There is no generator state to save: all random numbers follow from the run's seed and a counter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 def save(
     folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: ReplayBuffer,
-    position: Mapping[str, Any],
+    counters: Mapping[str, Any],
 ) -> None:  # fmt: skip
     arrays: dict[str, NDArray[Any]] = {}
     for part, module in modules.items():
@@ -36,19 +36,19 @@ def save(
                 arrays[f"optimiser/{number}/{name}"] = torch.as_tensor(value).numpy(force=True)
     arrays |= {f"replay/{name}": value for name, value in pack(list(replay.trajectories)).items()}
     arrays |= {"priorities": replay.priorities, "counted": replay.counted}
-    write(folder / CHECKPOINT, arrays, {"place": json.dumps(dict(position))})
+    write(folder / CHECKPOINT, arrays, {"place": json.dumps(dict(counters))})
 
 
 def resume(
     folder: Path, modules: Mapping[str, torch.nn.Module], optimiser: torch.optim.Optimizer, replay: ReplayBuffer
 ) -> dict[str, Any]:
-    """The place that was saved, everything as it was then; empty where nothing was saved."""
+    """Restores everything from the checkpoint and returns its counters; {} where there is none."""
     path = folder / CHECKPOINT
     if not path.exists():
         return {}
     try:
         with safe_open(path, "np") as file:
-            position: dict[str, Any] = json.loads(file.metadata()["place"])
+            counters: dict[str, Any] = json.loads(file.metadata()["place"])
         arrays = load_file(path)
         for part, module in modules.items():
             module.load_state_dict(
@@ -62,7 +62,7 @@ def resume(
         optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
         packed = {n.removeprefix("replay/"): v for n, v in arrays.items() if n.startswith("replay/")}
         replay.restore(unpack(packed), arrays["priorities"], arrays["counted"])
-        return position
+        return counters
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(
             f"{path}: not a checkpoint of this run ({error}); delete it to start afresh, or give another folder"

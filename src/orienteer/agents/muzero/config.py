@@ -1,4 +1,4 @@
-"""Every size and rate of MuZero; the small default trains on two cores, `PAPER` is `tab:muzero_config`."""
+"""Configuration of MuZero: the default, `SMALL`, trains on two cores; `PAPER` is `tab:muzero_config`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STORED = {
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Values as shares of evenly spaced numbers, from `low` to `high`."""
+    """The support of a categorical value: `bins` evenly spaced numbers from `low` to `high`."""
 
     low: float
     high: float
@@ -47,18 +47,20 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """The networks g and f, and what goes into them.
+    """The networks g and f, and their inputs.
 
-    lstm       units of g, one layer
-    head       hidden units of each part of f; the policy's are also the length of an action's key
-    embed      the length of an action as g takes it in
-    gru, past  units of the GRU over the last `past` actions
-    words      a piece's key and embedding also hold what h saw of the words that it can become
-    prior      f starts from what the cloned agent thinks of each word, where h is one
-    look       f starts instead from so many times what each refinement promises, once the engine has shown what it
-               would find; 0: the engine is not asked
-    paying     what brings a reward in the tree: a completed word alone, whose promise f's reward mends; or every rule,
-               and where the engine was asked the promise itself is the reward of the first word
+    lstm             units of g, one layer
+    head             hidden units of each head of f; for the policy, also the length of an action's key
+    embed            length of an action's embedding, the input of g
+    gru, history     units of the GRU over the last `history` actions
+    value, reward    supports of the two categorical heads
+    word_context     a piece's key and embedding include the encodings of the words that it can become
+    policy_prior     the policy's logits start from the scores of the cloned agent
+    lookahead_scale  the policy's logits start instead from this number times the lookahead's prediction for each
+                     refinement; 0: no lookahead
+    reward_at        which actions of the tree have a reward. "words": only those that complete a word; with a
+                     lookahead, f's reward is added to a share of the prediction. "rules": every action; with a
+                     lookahead, the prediction alone is the reward of the first word
     """
 
     lstm: int = 512
@@ -84,24 +86,25 @@ class NetworkConfig:
 class TrainingConfig:
     """How episodes are played and learned from.
 
-    episodes         played together, one chunk of an actor's work
-    updates          of the weights for each chunk
-    clone_rate       the learning rate while demonstrations are imitated; `learning_rate` afterwards
-    steps            of a session at most
-    turns            of a session that are played, those taken back among them; later ones seldom bring anything
-    empty_penalty    taken from the reward of a query that finds nothing
+    imitation_rate   learning rate of imitation (`learning_rate` afterwards)
+    hidden_gradient  factor of the gradient through each step of g
+    episodes         of a chunk, played in one batch by an actor
+    updates          of the weights after each chunk
+    steps            limit of a session
+    episode_length   steps of a session that are played, undone ones included; later steps seldom have a reward
+    empty_penalty    subtracted from the reward of a query without hits
     td_steps         of n-step targets
+    replay_size      steps that the replay buffer keeps
     priority         exponent of prioritised replay; 0: uniform
-    importance       exponent that corrects for it
-    reanalyse        turns whose search is done again with newer weights after each chunk, as a share of one batch
-    advice           probability of an episode with advice at first; it falls to 0 over `advice_steps` updates
-    hidden_gradient  what a step of g passes back
+    importance       exponent of the importance weights that correct for it
+    reanalyse        steps searched again with newer weights after each chunk, as a share of one batch
+    guided_share     probability of guided exploration in an episode; it falls to 0 over `guided_updates` updates
     temperature      of the choice by visits, while training
     allow_stop       an episode may stop before its last step
-    actors           processes that play; on Ray as many as told, else at most one a core
-    learner_cores, actor_cores   of each; a run in one process takes the more of both
-    initial_batch    observations that h is given together
-    recurrent_batch  sessions searched in lock-step at most
+    actors           processes that play; on Ray exactly so many, else at most one per core
+    learner_cores, actor_cores   threads of each; a run in one process takes the larger
+    initial_batch    observations that h encodes in one batch
+    recurrent_batch  sessions searched in one batch at most
     """
 
     batch: int = 64
@@ -139,7 +142,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All of an agent: what it sees, how it writes queries, plans and learns."""
+    """Everything about an agent: its input, its query grammar, its networks, its search, its training."""
 
     grammar: str = "G4"
     shape: Shape = "short"
@@ -148,11 +151,11 @@ class Config:
     title_pieces: int = 16
     max_pieces: int = 320
     networks: NetworkConfig = NetworkConfig()
-    # A refinement takes two rules or more: 0.95 a rule is about the paper's 0.9 a query.
-    # What was not tried yet counts as its parent: the toy games are learned surely so, and with the worst not.
+    # A refinement takes two rules or more: 0.95 per rule is about the paper's 0.9 per query.
+    # An unvisited action counts as its parent's value: the toy games of the tests are learned reliably only so.
     search: SearchSettings = SearchSettings(discount=0.95, least_range=0.02, unvisited="parent")  # noqa: RUF009 - frozen
     training: TrainingConfig = TrainingConfig()
-    decoding: Decoding = Decoding()  # noqa: RUF009 - frozen; what success and reading are worth, where it looks
+    decoding: Decoding = Decoding()  # noqa: RUF009 - frozen; weights of the lookahead
 
     def as_dict(self) -> dict[str, Any]:
         """The form that config.json of a model folder holds, under the names of `_STORED`."""
@@ -174,7 +177,7 @@ class Config:
         return cls(**{**row, **parts})
 
     def with_options(self, **options: Any) -> Config:
-        """This configuration with some values changed, wherever they stand; None leaves one as it is."""
+        """A copy with some fields changed, in whichever part they are; None leaves a field as it is."""
         parts: dict[str, dict[str, Any]] = {"": {}, "networks": {}, "search": {}, "training": {}}
         homes = {f.name: "" for f in fields(self)} | {
             f.name: part for part in ("networks", "search", "training") for f in fields(getattr(self, part))
@@ -188,8 +191,8 @@ class Config:
         return replace(self, **parts[""], **changed)
 
 
-# `tab:muzero_config`; what it leaves open is as the authors' code has it. The word table of BERT is too large to be
-# learned whole as an input of g, so actions are embedded where theirs are one-hot.
+# `tab:muzero_config`; what it leaves open is as in the authors' code. BERT's word table is too large to be learned as
+# an input of g, so actions are embedded where theirs are one-hot.
 PAPER = Config(
     shape="paper",
     fields="any",

@@ -1,4 +1,4 @@
-"""Rocchio's sessions as demonstrations: the rules that write its refinements, and shares for others as good."""
+"""Rocchio sessions as demonstrations: trajectories whose policy targets share among all refinements with a gain."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from orienteer.rocchio.sessions import RocchioSession, read_sessions
 from orienteer.session import Term
 from orienteer.session.observation import Source
 
-TOGETHER = 32  # sessions in one file
-TEMPERATURE = 0.05  # of the shares, in units of the score
-# Where a word stands in several places, the one that tells most about it.
+BATCH = 32  # sessions in one file
+TEMPERATURE = 0.05  # of the policy targets, in units of the score
+# The source to use for a term that occurs in several, the most informative first.
 PRECEDENCE: tuple[Source, ...] = ("answer", "title", "question", "snippet")
 
 Derivation = tuple[int, ...]
 
 
 class Derivations:
-    """The actions that write a refinement, found by walking the grammar: a way for each operator, field and word."""
+    """Derivations of refinements in the grammar: the actions that write an operator, a field and a word."""
 
     def __init__(self, grammar: QueryGrammar, tries: LocalTries, index: Trie) -> None:
         self._grammar = grammar
@@ -69,7 +69,7 @@ class Derivations:
         return out
 
     def of(self, operator: int, field: int, source: int, pieces: Sequence[int], start: Int32s) -> Derivation | None:
-        """None where the grammar cannot write it."""
+        """The derivation of a refinement; None where the grammar has none."""
         state, derivation, left = start, [], list(pieces)
         while not state[USES_INDEX]:
             chosen = self._next(state, operator, field, source, left)
@@ -85,7 +85,7 @@ class Derivations:
     def _next(
         self, state: Int32s, operator: int, field: int, source: int, left: Sequence[int]
     ) -> tuple[int, int] | None:
-        """The legal action that leads on to the wanted refinement."""
+        """The legal action on the way to the refinement; None if there is none."""
         rules, size = self._grammar.rules, len(self._grammar)
         for action, node in self.legal_actions(state):
             if action >= size:
@@ -100,7 +100,7 @@ class Derivations:
             ):
                 continue
             if rule.left[0] in "WR" and rule.left[1:]:
-                # END, or in the paper's shape whether the next piece is the last.
+                # END, or in the paper's shape the choice whether the next piece is the last.
                 if not rule.right and left:
                     continue
                 if rule.right and (len(rule.right) > 1) != (len(left) > 1):
@@ -110,12 +110,11 @@ class Derivations:
 
 
 def demonstration(
-    rocchio_step: TrainingStep, seen: tuple[TokenizedObservation, EncodedObservation], chosen: Refinement,
-    before: float, pipeline: ObservationPipeline,
-    grammar: QueryGrammar, index: Trie,
+    rocchio_step: TrainingStep, observation: tuple[TokenizedObservation, EncodedObservation], chosen: Refinement,
+    before: float, pipeline: ObservationPipeline, grammar: QueryGrammar, index: Trie,
 ) -> TrajectoryStep | None:  # fmt: skip
-    """A turn that takes Rocchio's refinement; None where it cannot be written."""
-    tokenized, encoded = seen
+    """A step that takes Rocchio's refinement; None where the grammar cannot derive it."""
+    tokenized, encoded = observation
     gain = rocchio_step.score - before
     tries = local_tries(tokenized.terms, pipeline.term_tokenizer)
     derivations = Derivations(grammar, tries, index)
@@ -125,21 +124,21 @@ def demonstration(
     taken: Derivation | None = None
     candidates = [(chosen, gain), *((other, score - before) for other, score in rocchio_step.others)]
     best = max(gain for _, gain in candidates)
-    for refinement, own in candidates:
+    for refinement, candidate_gain in candidates:
         derivation = (
             _derivation(refinement, terms, derivations, pipeline, start)
-            if own > MIN_GAIN or refinement is chosen
+            if candidate_gain > MIN_GAIN or refinement is chosen
             else None
         )
         if derivation is None:
             continue
         taken = derivation if refinement is chosen else taken
-        shares[derivation] = shares.get(derivation, 0.0) + float(np.exp((own - best) / TEMPERATURE))
+        shares[derivation] = shares.get(derivation, 0.0) + float(np.exp((candidate_gain - best) / TEMPERATURE))
     if taken is None:
         return None
     plan = _plan(taken, shares, derivations, start)
-    past = pipeline.action_history(rocchio_step.observation.refinements, pipeline.config.networks.history)
-    return make_step(tokenized, encoded, tries, past, plan, gain, int(start[STEPS_LEFT]), False, keep_row=True)
+    history = pipeline.action_history(rocchio_step.observation.refinements, pipeline.config.networks.history)
+    return make_step(tokenized, encoded, tries, history, plan, gain, int(start[STEPS_LEFT]), False, keep_row=True)
 
 
 def _derivation(
@@ -165,7 +164,7 @@ def _derivation(
 def _plan(
     taken: Derivation, shares: Mapping[Derivation, float], derivations: Derivations, start: Int32s
 ) -> PlannedStep:
-    """The rules of one way, at each of them the shares of all ways that agree so far."""
+    """The actions of one derivation, each with the shares of all derivations with the same prefix."""
     plan, state = PlannedStep(done=True), start
     for position, action in enumerate(taken):
         follows: dict[int, float] = {}
@@ -186,57 +185,57 @@ def _plan(
 
 def demonstrations(
     folder: Path, file: Path, questions: Mapping[str, Question], engine: Engine, reader: Reader,
-    pipeline: ObservationPipeline,
-    grammar: QueryGrammar, index: Trie, limit: int = 0, rows: bool = True,
+    pipeline: ObservationPipeline, grammar: QueryGrammar, index: Trie, limit: int = 0, rows: bool = True,
 ) -> Iterator[Trajectory]:  # fmt: skip
-    """The sessions of a file as episodes, encoded at most once: parts that are there already are read.
+    """The sessions of a file as trajectories, encoded at most once: batches that are in `folder` already are read.
 
-    Only sessions of the agent's own grammar count. `rows` keeps the tokens in memory, which only training h wants.
+    Only sessions of the agent's own grammar are used. `rows` keeps the tokens, which only training of h needs.
     """
     header, sessions = read_sessions(file)
-    own = (session for session in sessions if session.variant.grammar == grammar.grammar and session.steps)
-    wanted: Iterator[RocchioSession] = islice(own, limit) if limit else own
+    matching = (session for session in sessions if session.variant.grammar == grammar.grammar and session.steps)
+    wanted: Iterator[RocchioSession] = islice(matching, limit) if limit else matching
     home = folder / f"{file.name.split('.')[0]}-{_digest(file, pipeline.config, pipeline)}"
     number = 0
-    while batch := list(islice(wanted, TOGETHER)):
+    while batch := list(islice(wanted, BATCH)):
         part = home / f"{number:05}.safetensors"
         if not part.exists():
-            asked = [question for s in batch if (question := questions.get(s.id))]
-            rebuilt = training_steps(header, batch, asked, engine, reader, snippet=pipeline.config.snippet)
-            # All of a part are seen together, on every core.
-            shown = list(rebuilt)
-            seen = iter(
-                pipeline.see([rocchio_step.observation for rocchio_steps in shown for rocchio_step in rocchio_steps])
+            answered = [question for s in batch if (question := questions.get(s.id))]
+            rebuilt = list(training_steps(header, batch, answered, engine, reader, snippet=pipeline.config.snippet))
+            # The observations of a batch are encoded together, on all cores.
+            observations = iter(
+                pipeline.encode(
+                    [rocchio_step.observation for rocchio_steps in rebuilt for rocchio_step in rocchio_steps]
+                )
             )
-            made = [
+            trajectories = [
                 trajectory
-                for position, (session, rocchio_steps) in enumerate(zip(batch, shown, strict=True))
+                for position, (session, rocchio_steps) in enumerate(zip(batch, rebuilt, strict=True))
                 if (
-                    trajectory := _episode(
-                        number * TOGETHER + position, session, rocchio_steps, seen, pipeline, grammar, index
+                    trajectory := _trajectory(
+                        number * BATCH + position, session, rocchio_steps, observations, pipeline, grammar, index
                     )
                 )
             ]
-            write(part, pack(made), {})
+            write(part, pack(trajectories), {})
         for trajectory in unpack(load_file(part)):
             bare = tuple(replace(step, token_row=None) for step in trajectory.steps)
             yield trajectory if rows else replace(trajectory, steps=bare)
         number += 1
 
 
-def _episode(
+def _trajectory(
     number: int, session: RocchioSession, rocchio_steps: Sequence[TrainingStep],
-    seen: Iterator[tuple[TokenizedObservation, EncodedObservation]],
+    observations: Iterator[tuple[TokenizedObservation, EncodedObservation]],
     pipeline: ObservationPipeline, grammar: QueryGrammar, index: Trie,
 ) -> Trajectory | None:  # fmt: skip
-    """An episode as far as the grammar can write it; takes as many of `seen` as there are steps."""
+    """A trajectory as far as the grammar can derive it; consumes one of `observations` per step."""
     assert session.start is not None
     steps: list[TrajectoryStep] = []
     before = first = session.start.score.total
-    for rocchio_step, own in zip(rocchio_steps, list(islice(seen, len(rocchio_steps))), strict=True):
+    for rocchio_step, observation in zip(rocchio_steps, list(islice(observations, len(rocchio_steps))), strict=True):
         if rocchio_step.refinement is None:
             break
-        step = demonstration(rocchio_step, own, rocchio_step.refinement, before, pipeline, grammar, index)
+        step = demonstration(rocchio_step, observation, rocchio_step.refinement, before, pipeline, grammar, index)
         if step is None:
             break
         steps.append(step)
@@ -246,13 +245,13 @@ def _episode(
 
 def _digest(file: Path, config: Config, pipeline: ObservationPipeline) -> str:
     with file.open("rb") as opened:
-        own = hashlib.file_digest(opened, "sha256").hexdigest()
-    told = config.as_dict()
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    stored = config.as_dict()
     names = ("grammar", "shape", "fields", "snippet", "title_pieces", "max_pieces", "decoding")
-    kept = {name: told[name] for name in names}
+    kept = {name: stored[name] for name in names}
     text = json.dumps(
         [
-            own,
+            digest,
             kept,
             config.networks.history,
             config.networks.lookahead_scale,

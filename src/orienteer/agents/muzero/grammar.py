@@ -33,21 +33,21 @@ from orienteer.query import FIELDS, G4, Field, Grammar, Operator
 Shape = Literal["short", "paper"]
 Fields = Literal["found", "any"]
 
-# x of W^x: q, τ, β, α, and the whole index, which a plan must use once it has searched in thought.
+# x of W^x: q, τ, β, α, and the whole index, which a plan uses once it has completed a word.
 SOURCES: tuple[str, ...] = (*LOCAL, "index")
 INDEX = len(LOCAL)
 OPERATORS: tuple[Operator, ...] = G4.operators
 
-UP, DOWN = 0, 1  # which of Σ↑ and Σ↓ an operator takes its words from, where there is advice
+UP, DOWN = 0, 1  # polarity: whether an operator takes its words from Σ↑ or from Σ↓ where exploration is guided
 
-# What must hold for a rule: nothing, the agent may stop, a word can follow, the word ends here, some piece ends a word,
-# some piece goes on.
+# Conditions of a rule: none, the agent may stop, a word can follow, the word ends here, some piece ends a word, some
+# piece goes on.
 ALWAYS, MAY_STOP, HAS_WORDS, WORD_ENDS, PIECE_ENDS, PIECE_GOES_ON = range(6)
 
-# Which pieces a stack takes: none, any, those that end a word, those that do not.
+# Which pieces a stack allows: none, any, those that end a word, those that do not.
 NO_PIECE, ANY_PIECE, LAST_PIECE, INNER_PIECE = range(4)
 
-# The columns of a grammar state, int32.
+# The columns of a grammar state, int32. USES_INDEX is 1 once a word is complete: later words come from the index.
 STACK, OPERATOR, FIELD, NODE, USES_INDEX, STEPS_LEFT = range(6)
 STATE_SIZE = 6
 
@@ -56,7 +56,7 @@ Int32s = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """left ⇒ right; what it writes into ω, by number, -1 for nothing; and what it needs."""
+    """left ⇒ right; what it writes into ω, by number, -1 for nothing; and its condition, `needs`."""
 
     left: str
     right: tuple[str, ...]
@@ -70,7 +70,7 @@ class Rule:
 
 
 class Tables(NamedTuple):
-    """The grammar as kernels read it.
+    """The grammar as arrays, for the kernels.
 
     after        [stacks, rules]: the stack that a rule leads to; -1 where the rule has another left side
     after_piece  [stacks]: the stack that a piece leads to
@@ -98,7 +98,7 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryGrammar:
-    """Rules, and the stacks that they can lead to; stack 0 is [Q]. Action n < len(rules) is a rule, others pieces."""
+    """Rules and reachable stacks; stack 0 is [Q]. Action n is rule n if n < len(rules), else piece n - len(rules)."""
 
     grammar: Grammar
     shape: Shape
@@ -149,11 +149,11 @@ class QueryGrammar:
         )  # fmt: skip
 
     def start(self, steps_left: int) -> Int32s:
-        """γ = [Q], ω empty, nothing searched in thought."""
+        """γ = [Q], ω empty, no word completed."""
         return np.array([0, -1, -1, -1, 0, steps_left], np.int32)
 
     def label(self, rule: int) -> str:
-        """A rule in a few letters, as the display of a tree has it."""
+        """A rule in a few letters, for the display of a tree."""
         made = self.rules[rule]
         if made.needs == MAY_STOP:
             return "stop"
@@ -216,8 +216,8 @@ def _of_index(rule: Rule) -> Rule:
 
 
 def _stacks(rules: tuple[Rule, ...], shape: Shape) -> tuple[tuple[str, ...], ...]:
-    """Every stack that can arise from [Q], in the order in which they are met."""
-    found: dict[tuple[str, ...], None] = {("Q",): None, (): None}
+    """Every stack that is reachable from [Q], in breadth-first order."""
+    stacks: dict[tuple[str, ...], None] = {("Q",): None, (): None}
     waiting: list[tuple[str, ...]] = [("Q",)]
     while waiting:
         stack = waiting.pop(0)
@@ -225,14 +225,14 @@ def _stacks(rules: tuple[Rule, ...], shape: Shape) -> tuple[tuple[str, ...], ...
         if _takes(stack, shape):
             nexts.append(_after_piece(stack))
         for each in nexts:
-            if each not in found:
-                found[each] = None
+            if each not in stacks:
+                stacks[each] = None
                 waiting.append(each)
-    return tuple(found)
+    return tuple(stacks)
 
 
 def _takes(stack: tuple[str, ...], shape: Shape) -> int:
-    """Which pieces the top of a stack stands for."""
+    """Which pieces the top of a stack allows."""
     top = stack[0] if stack else ""
     if top[:1] in ("V", "v"):
         return INNER_PIECE if stack[1][0] == "R" else LAST_PIECE
@@ -274,9 +274,9 @@ NO_WORD = -1
 
 
 class TrieTables(NamedTuple):
-    """The tries of many sessions: theirs end to end, and that of the whole index, which they share.
+    """The tries of a batch of sessions, concatenated in `local`, and the trie of the index, which they share.
 
-    roots     [sessions, 2, sources]: nodes of `local`
+    roots     [sessions, 2, sources] nodes of `local`, -1 where empty
     may_stop  [sessions]
     """
 
@@ -287,7 +287,7 @@ class TrieTables(NamedTuple):
 
 
 def join_tries(tries: list[LocalTries], may_stop: list[bool], index: Trie) -> tuple[TrieTables, Int32s]:
-    """Tries of sessions end to end, and where each begins [sessions + 1]."""
+    """The tries of sessions concatenated, and the first node of each [sessions + 1]."""
     starts = np.concatenate([[0], np.cumsum([len(each.trie) for each in tries])]).astype(np.int32)
     firsts = [each.trie.first_child + start for each, start in zip(tries, starts, strict=False)]
     roots = [np.where(each.roots >= 0, each.roots + start, -1) for each, start in zip(tries, starts, strict=False)]
@@ -306,9 +306,9 @@ def join_tries(tries: list[LocalTries], may_stop: list[bool], index: Trie) -> tu
 def legal_actions(
     state: Int32s, session: int, tables: Tables, trie_tables: TrieTables, actions: Int32s, nodes: Int32s
 ) -> int:
-    """Writes the legal actions in ascending order, and the trie node that each piece leads to; how many there are.
+    """Writes the legal actions in ascending order and the trie node of each (-1 for a rule); returns their number.
 
-    Nothing is legal in a state that has come to its end.
+    A final state has no legal action.
     """
     stack, node, uses_index = state[STACK], state[NODE], state[USES_INDEX]
     if stack == tables.stopped or (stack == 0 and state[STEPS_LEFT] <= 0):
@@ -317,7 +317,7 @@ def legal_actions(
     flags = 0
     if node >= 0:
         flags = int(trie.flags[node])
-    found = 0
+    count = 0
     for rule in range(tables.needs.size):
         if tables.after[stack, rule] < 0:
             continue
@@ -334,8 +334,8 @@ def legal_actions(
         elif need == PIECE_GOES_ON:
             good = flags & CHILD_GOES_ON != 0
         if good:
-            actions[found], nodes[found] = rule, -1
-            found += 1
+            actions[count], nodes[count] = rule, -1
+            count += 1
     takes = tables.takes[stack]
     if takes != NO_PIECE:
         rules = tables.needs.size
@@ -343,25 +343,25 @@ def legal_actions(
         for child in range(first, first + trie.num_children[node]):
             ends, goes_on = trie.flags[child] & ENDS != 0, trie.num_children[child] > 0
             if takes == ANY_PIECE or (takes == LAST_PIECE and ends) or (takes == INNER_PIECE and goes_on):
-                actions[found], nodes[found] = rules + trie.piece[child], child
-                found += 1
-    return found
+                actions[count], nodes[count] = rules + trie.piece[child], child
+                count += 1
+    return count
 
 
 @kernel
 def _has_words(state: Int32s, rule: int, session: int, tables: Tables, trie_tables: TrieTables) -> bool:
-    """Whether a word can still follow once the rule is taken."""
+    """Whether a word can follow after the rule."""
     operator = tables.operator[rule] if tables.operator[rule] >= 0 else state[OPERATOR]
     field = tables.field[rule] if tables.field[rule] >= 0 else state[FIELD]
     wanted = 1 << tables.source[rule] if tables.source[rule] >= 0 else (1 << (INDEX + 1)) - 1
     for polarity in range(2):
-        there = 1 << INDEX
+        available = 1 << INDEX
         if not state[USES_INDEX]:
-            there = 0
+            available = 0
             for source in range(INDEX):
                 if trie_tables.roots[session, polarity, source] >= 0:
-                    there |= 1 << source
-        if tables.allowed[polarity, operator + 1, field + 1] & wanted & there:
+                    available |= 1 << source
+        if tables.allowed[polarity, operator + 1, field + 1] & wanted & available:
             return True
     return False
 
@@ -370,9 +370,9 @@ def _has_words(state: Int32s, rule: int, session: int, tables: Tables, trie_tabl
 def advance(
     state: Int32s, session: int, action: int, node: int, tables: Tables, trie_tables: TrieTables, out: Int32s
 ) -> int:
-    """Writes the state after a legal action; gives the word that it completes, as a trie node, -1 for none.
+    """Writes the state after a legal action; returns the trie node of the word that it completes, -1 for none.
 
-    `node` is where a piece leads. A completed word is a search: from then on words come from the index.
+    `node` is the trie node of a piece. A completed word is an imagined query: later words come from the index.
     """
     out[:] = state
     stack = state[STACK]
@@ -395,7 +395,7 @@ def advance(
     else:
         out[NODE] = node
         after = tables.after_piece[stack]
-        # END, where nothing else is left, comes with the piece.
+        # END, where no other action is legal, is taken with the piece.
         if tables.ends[after] >= 0 and trie.num_children[node] == 0:
             after = tables.after[after, tables.ends[after]]
         out[STACK] = after
@@ -409,7 +409,7 @@ def advance(
 
 
 def max_legal_actions(grammar: QueryGrammar, trie_tables: TrieTables) -> int:
-    """No state has more legal actions."""
+    """An upper bound for the number of legal actions of any state."""
     widest = max(
         (int(trie.num_children.max(initial=0)) for trie in (trie_tables.local, trie_tables.index_trie)), default=0
     )

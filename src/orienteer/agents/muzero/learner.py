@@ -1,4 +1,4 @@
-"""MuZero's losses and their steps: policy, value and reward along unrollings (needs torch)."""
+"""MuZero's losses along unrollings: policy, value and reward; and the optimiser. Needs torch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, scaled_
 from orienteer.agents.muzero.trajectory import TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
 
-# What h sees of turns: whole [n, size], terms [all terms of all turns, width].
+# h on steps: summaries [n, size], terms [all terms of all steps, width].
 EncodeSteps = Callable[[Sequence[TrajectoryStep]], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Means over the batch, and by row how far the first value was off."""
+    """Means over the batch, and the error of the first value by row [B]."""
 
     total: Tensor
     parts: Mapping[str, float]
@@ -31,29 +31,29 @@ class Losses:
 
 
 def stored_encodings(steps: Sequence[TrajectoryStep]) -> tuple[Tensor, Tensor]:
-    """What a frozen h saw when the turns were played."""
-    whole = torch.from_numpy(np.stack([step.summary for step in steps]))
+    """The outputs of a frozen h, as stored when the steps were played."""
+    summaries = torch.from_numpy(np.stack([step.summary for step in steps]))
     terms = torch.from_numpy(np.concatenate([step.terms for step in steps]).astype(np.float32))
-    return whole, terms
+    return summaries, terms
 
 
 def losses(
-    model: MuZeroModel, batch: Batch, training: TrainingConfig, index: Trie, see: EncodeSteps = stored_encodings
+    model: MuZeroModel, batch: Batch, training: TrainingConfig, index: Trie, encode: EncodeSteps = stored_encodings
 ) -> Losses:
     config = model.config
-    whole, terms = see(batch.steps)
+    summaries, terms = encode(batch.steps)
     keys, embeds = _contexts(model, batch, terms)
-    state = model.begin(whole, _tensor(batch.past).long(), _tensor(batch.lengths).long())
+    state = model.initial_state(summaries, _tensor(batch.history).long(), _tensor(batch.lengths).long())
     queries, values, rewards = [], [], []
     for position in range(len(batch.kinds) + 1):
         if position:
-            acting = _embeds(model, batch, position - 1, embeds)
-            state = scaled_gradient(model.dynamics(acting, state), training.hidden_gradient if position > 1 else 1.0)
+            actions = _embeds(model, batch, position - 1, embeds)
+            state = scaled_gradient(model.dynamics(actions, state), training.hidden_gradient if position > 1 else 1.0)
             rewards.append(model.reward(state[:, : config.lstm]))
         queries.append(model.policy.query(state))
         values.append(model.value(state))
     weight = _tensor(batch.weight)
-    # What is unrolled counts, all together, as much as the first place.
+    # All unrolled positions together weigh as much as the first.
     shares = torch.full((len(queries), 1), 1 / max(1, training.unroll))
     shares[0] = 1.0
     value_loss = _categorical(torch.stack(values), batch.value, batch.has_value, config.value, shares, weight)
@@ -76,7 +76,7 @@ def losses(
 
 
 def _contexts(model: MuZeroModel, batch: Batch, terms: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and embeddings of all nodes of the batch's tries."""
+    """Keys [nodes, head] and embeddings [nodes, embed] of all nodes of the batch's tries."""
     words = model.words[_tensor(batch.pieces).long().clamp(max=len(model.words) - 1)]
     keys, embeds = model.piece_key(words), model.piece_embed(words)
     if not model.config.word_context:
@@ -92,7 +92,7 @@ def _contexts(model: MuZeroModel, batch: Batch, terms: Tensor) -> tuple[Tensor, 
 
 
 def _embeds(model: MuZeroModel, batch: Batch, position: int, embeds: Tensor) -> Tensor:
-    """The actions taken at a place, as g takes them in; past the end any will do, no loss counts there."""
+    """Embeddings [B, embed] of the actions taken at a position; arbitrary beyond the end, where no loss counts."""
     kind, ids = _tensor(batch.kinds[position]).unsqueeze(1), _tensor(batch.ids[position]).long()
     rules = model.dynamics.rules(ids.clamp(max=model.rules - 1))
     local = embeds[ids.clamp(max=len(embeds) - 1)]
@@ -104,7 +104,7 @@ def _categorical(
     logits: Tensor, target: NDArray[np.float32], counts: NDArray[np.float32], support: Support, shares: Tensor,
     weight: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Cross-entropy [places, B], weighed and summed over places, mean over the batch."""
+    """Cross-entropy [positions, B], weighted and summed over positions, mean over the batch."""
 
     cross = -(two_hot(_tensor(target), support) * log_softmax(logits, -1)).sum(-1)
     return (cross * _tensor(counts) * shares * weight).sum() / len(weight)
@@ -113,12 +113,12 @@ def _categorical(
 def _policy(
     model: MuZeroModel, batch: Batch, queries: Tensor, keys: Tensor, index: Trie, shares: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy with what the searches found, and the mean entropy of the policy itself where there is a choice."""
-    found = batch.candidates
+    """Cross-entropy with the search policies, and the mean entropy of the policy over all choices."""
+    choices = batch.choices
     loss, entropy = torch.zeros(()), torch.zeros(())
-    if len(found.id):
-        position, row = _tensor(found.position).long(), _tensor(found.row).long()
-        kind, ids = _tensor(found.kind), _tensor(found.id).long()
+    if len(choices.id):
+        position, row = _tensor(choices.position).long(), _tensor(choices.row).long()
+        kind, ids = _tensor(choices.kind), _tensor(choices.id).long()
         query = queries[position, row]  # [n, head]
         free = model.piece_key(model.words[ids.clamp(max=len(model.words) - 1)])
         rules = ids.clamp(max=model.rules - 1)
@@ -126,17 +126,17 @@ def _policy(
         key = torch.where((kind == RULE).unsqueeze(1), model.policy.out.weight[rules], key)
         logits = (query * key).sum(1) + torch.where(kind == RULE, model.policy.out.bias[rules], torch.zeros(()))
         if model.config.policy_prior:
-            logits = logits + model.prior_scale * _tensor(found.lean)
+            logits = logits + model.prior_scale * _tensor(choices.prior)
         group = position * queries.shape[1] + row
         logs = logits - _log_sums(logits, group, queries.shape[0] * queries.shape[1])[group]
         scale = shares[position, 0] * weight[row]
-        loss = loss - (_tensor(found.share) * logs * scale).sum()
+        loss = loss - (_tensor(choices.share) * logs * scale).sum()
         entropy = -(logs.exp() * logs).sum() / len(torch.unique(group))
-    if len(batch.beginnings):
-        position, row = _tensor(batch.beginnings).long().unbind(1)
+    if len(batch.first_choices):
+        position, row = _tensor(batch.first_choices).long().unbind(1)
         first = torch.from_numpy(index.piece[1 : 1 + int(index.num_children[0])].astype(np.int64))
         logs = log_softmax(queries[position, row] @ model.piece_key(model.words[first]).T, 1)
-        choice, column, share = map(_tensor, batch.beginning_targets)
+        choice, column, share = map(_tensor, batch.first_choice_targets)
         scale = shares[position, 0] * weight[row]
         loss = loss - (share * logs[choice.long(), column.long()] * scale[choice.long()]).sum()
     return loss / len(weight), entropy
@@ -156,7 +156,7 @@ def _tensor(array: NDArray[np.generic]) -> Tensor:
 
 
 def make_optimiser(model: MuZeroModel, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Matrices decay, vectors do not. `share` is what a group takes of the learning rate."""
+    """Weight decay for matrices only. `share`: the factor of the learning rate for a group."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": training.weight_decay, "share": 1.0},

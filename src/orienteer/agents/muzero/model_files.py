@@ -42,7 +42,7 @@ from orienteer.models.model_folder import (
 from orienteer.reader import folder as reader
 
 SHIPPED = Path(__file__).parent / "weights"
-LARGEST = 30_000_000  # bytes of the folder that is shipped
+LARGEST = 30_000_000  # bytes of the shipped folder
 OWN = "muzero."  # how the names of g's and f's tensors begin
 
 
@@ -59,12 +59,12 @@ class MuZeroFiles:
 
     @property
     def own(self) -> Tensors:
-        """The tensors of g and f, without what their names begin with."""
+        """The tensors of g and f, without their prefix."""
         return {name.removeprefix(OWN): value for name, value in self.tensors.items() if name.startswith(OWN)}
 
 
 def load_folder(folder: Path) -> MuZeroFiles:
-    """The files of a MuZero folder, checked against their checksums."""
+    """Reads a MuZero folder and verifies its checksums."""
     found = read_folder(folder, ("muzero",))
     told = found.told
     check_features(folder, (told.get("term_features", ()), told.get("moment_features", ())))
@@ -80,14 +80,14 @@ def save_folder(
     folder: Path, bert: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], tokenizer: str, config: Config,
     **notes: Any,
 ) -> None:  # fmt: skip
-    """Writes a MuZero folder; `notes` go into its entry."""
+    """Writes a MuZero folder; `notes` go into its config.json."""
     features = {"term_features": TERM_FEATURES, "moment_features": STATE_FEATURES}
     told = {"config": config.as_dict(), "notes": notes, **features}
     write_folder(folder, "muzero", bert, told, tensors, tokenizer)
 
 
 def for_shipping(files: MuZeroFiles) -> Tensors:
-    """The encoder in int8, every other matrix in half precision: less than 30 MB with a MiniLM."""
+    """The encoder in int8, all other matrices in half precision: less than 30 MB with a MiniLM."""
     return {
         name: value.astype(np.float16) if value.ndim == 2 and value.dtype == np.float32 else value
         for name, value in quantise(files.tensors).items()
@@ -102,12 +102,12 @@ PUBLISHED = "published.safetensors"
 
 
 def publish(folder: Path, tensors: Mapping[str, NDArray[Any]], update: int) -> None:
-    """The newest weights, where actors look for them."""
+    """Writes the newest weights for the actors."""
     write(folder / PUBLISHED, tensors, {"update": str(update)})
 
 
 def published(folder: Path) -> tuple[dict[str, NDArray[Any]], int]:
-    """The newest weights and how many updates made them."""
+    """The newest weights and their number of updates."""
     path = folder / PUBLISHED
     try:
         with safe_open(path, "np") as file:
@@ -132,7 +132,7 @@ _KINDS = "encoder.embeddings.token_type_embeddings.weight"
 
 @dataclass(frozen=True, slots=True)
 class PretrainedEncoder:
-    """Tensors of h as a pointer's are named; `cloned` where its head was trained, so that its opinion counts."""
+    """Tensors of h, named as a pointer's; `cloned` if its head was trained, so that its scores can be a prior."""
 
     bert: Mapping[str, Any]
     tensors: Tensors
@@ -142,12 +142,12 @@ class PretrainedEncoder:
 
     @property
     def encoding_sizes(self) -> tuple[int, int]:
-        """The lengths of what h sees: of a moment, and of a word."""
+        """The lengths of `EncodedObservation.summary` and of a row of `terms`."""
         return encoding_sizes(int(self.bert["hidden_size"]), len(STATE_FEATURES), len(self.tensors["mix.bias"]))
 
     @property
     def has_value_model(self) -> bool:
-        """Whether it has learned what passages within sight are worth."""
+        """Whether it has the value model that a lookahead needs."""
         return has_value_model(self.tensors)
 
     @property
@@ -161,7 +161,7 @@ class PretrainedEncoder:
 
 
 def load_pretrained(name: str | Path) -> PretrainedEncoder:
-    """A MuZero's or a pointer's folder; a reader's, `shipped` for the one that comes with the package; or a BERT's."""
+    """From the folder of a MuZero, a pointer, a reader (`shipped`: the one of the package) or a BERT."""
     folder = reader.SHIPPED if str(name) == "shipped" else Path(name)
     try:
         config = json.loads((folder / CONFIG).read_text())
@@ -195,13 +195,13 @@ def pretrained_from(files: MuZeroFiles) -> PretrainedEncoder:
 
 
 def _with_head(bert: Mapping[str, Any], encoder: Tensors, tokenizer: str, name: str) -> PretrainedEncoder:
-    """New layers with small random weights, the same for everybody."""
+    """An encoder with a new head of small random weights, always the same."""
     width = int(bert["hidden_size"])
     tensors = dict(encoder)
     kinds = dequantise({k: v for k, v in encoder.items() if k.startswith(_KINDS)})[_KINDS]
     tensors.pop(f"{_KINDS}.scale", None)
     if len(kinds) != KINDS:
-        # Questions as segment 0 was, all else as segment 1.
+        # Questions get the embedding of segment 0, everything else that of segment 1.
         tensors[_KINDS] = kinds[[0, *[min(1, len(kinds) - 1)] * (KINDS - 1)]]
     draw = np.random.default_rng(0)
     around = width + len(STATE_FEATURES)

@@ -24,15 +24,15 @@ from orienteer.engine.embedded.kernels.compile import kernel
 Float32s = NDArray[np.float32]
 F = TypeVar("F", bound=Callable[..., object])
 
-_CACHED = 4096  # numbers of the matrix in a block: half of a first-level cache
+_CACHED = 4096  # entries of the matrix in a block: half of a first-level cache
 
 
 def deterministic_kernel(function: F) -> F:
-    """A kernel whose sums are made in the order that suits the processor, always the same one; it meets no NaN."""
+    """Compiles a kernel that may reorder its sums to suit the processor, always in the same way; no NaN expected."""
     allowed = {"contract", "nnan", "nsz", "reassoc"}
     try:
         return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath=allowed)(function))
-    except RuntimeError:  # nowhere to keep it
+    except RuntimeError:  # no folder for the cache
         return cast(F, njit(nogil=True, error_model="numpy", fastmath=allowed)(function))
 
 
@@ -42,7 +42,7 @@ def matmul(x: Float32s, matrix: Float32s, bias: Float32s, out: Float32s) -> None
     rows, inner = x.shape
     outer = matrix.shape[0]
     block = max(4, _CACHED // inner // 4 * 4)
-    # Looked up, not computed: a compiler that sees the two rows coincide would sum the last one in another way.
+    # An array, not an expression: a compiler that knows that the two rows are equal would reorder the sums of the last.
     second = np.minimum(np.arange(1, rows + 1), rows - 1)
     for start in range(0, outer, block):
         end = min(outer, start + block)
@@ -67,9 +67,9 @@ def matmul(x: Float32s, matrix: Float32s, bias: Float32s, out: Float32s) -> None
 
 @deterministic_kernel
 def exp_in_place(x: Float32s) -> None:
-    """e to the power of each, in place; between e^-80 and e^80.
+    """exp of each element, in place; arguments are clipped to ±80.
 
-    A polynomial of degree six between two powers of two, right to some units in the last place: a loop over the
+    A polynomial of degree six between two powers of two, correct to a few units in the last place: a loop over the
     library's function is eight times slower.
     """
     bits = np.empty(x.size, np.int32)
@@ -101,7 +101,7 @@ _EPSILON = 1e-5
 
 
 class Linear(NamedTuple):
-    """matrix [outer, inner], bias [outer]; rows are added up to a multiple of four."""
+    """matrix [outer, inner], bias [outer]; rows are padded to a multiple of four."""
 
     matrix: Float32s
     bias: Float32s
@@ -113,7 +113,7 @@ class LayerNorm(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Linear, ReLU, layer norm, linear, as one part of f."""
+    """A head of f: linear, ReLU, layer norm, linear."""
 
     hidden: Linear
     norm: LayerNorm
@@ -123,9 +123,9 @@ class Head(NamedTuple):
 class NetworkWeights(NamedTuple):
     """The weights of g and f.
 
-    rules    [rules, embed] how g takes a rule in
-    input    [4 · lstm, embed], state: [4 · lstm, lstm], each with its norm; gates in the order i, f, c, o
-    policy   its `out` scores rules; the query for pieces is the normed hidden layer itself
+    rules    [rules, embed] embeddings of the rules
+    input    [4 · lstm, embed], state: [4 · lstm, lstm], each with its layer norm; gates in the order i, f, c, o
+    policy   its `out` gives the logits of rules; its normalised hidden layer is the query that scores pieces
     """
 
     rules: Float32s
@@ -141,11 +141,11 @@ class NetworkWeights(NamedTuple):
     reward_support: Float32s
     relu_gates: bool
     prior_scale: float
-    words_pay: bool
+    reward_at_words: bool
 
 
 def network_weights(tensors: Mapping[str, NDArray[Any]], config: NetworkConfig) -> NetworkWeights:
-    """From tensors by the names of the torch model's."""
+    """From the tensors of `networks_torch.MuZeroModel`, by name."""
 
     def get(name: str) -> Float32s:
         return np.ascontiguousarray(tensors[name], np.float32)
@@ -196,21 +196,21 @@ def layer_norm(x: Float32s, norm: LayerNorm) -> None:
 
 
 @kernel
-def forward(embeds: Float32s, states: Float32s, net: NetworkWeights, out: Float32s) -> None:
-    """g: the state [n, 2 · lstm], h beside c, after an action [n, embed]."""
+def dynamics(embeds: Float32s, states: Float32s, net: NetworkWeights, out: Float32s) -> None:
+    """g: writes the latent state [n, 2 · lstm] (hidden, cell) after actions [n, embed]."""
     rows = len(embeds)
     units = states.shape[1] // 2
     gates = np.empty((rows, 4 * units), np.float32)
-    own = np.empty((rows, 4 * units), np.float32)
+    recurrent = np.empty((rows, 4 * units), np.float32)
     matmul(embeds, net.input.matrix, net.input.bias, gates)
     layer_norm(gates, net.input_norm)
-    matmul(np.ascontiguousarray(states[:, :units]), net.state.matrix, net.state.bias, own)
-    layer_norm(own, net.state_norm)
+    matmul(np.ascontiguousarray(states[:, :units]), net.state.matrix, net.state.bias, recurrent)
+    layer_norm(recurrent, net.state_norm)
     for row in range(rows):
         for k in range(4 * units):
-            gates[row, k] += own[row, k]
+            gates[row, k] += recurrent[row, k]
         for k in range(units, 2 * units):
-            gates[row, k] += np.float32(1)  # to remember at first
+            gates[row, k] += np.float32(1)  # the bias of the forget gate
         for part in (0, 1, 3):
             gate_in_place(gates[row, part * units : (part + 1) * units], net.relu_gates)
         tanh_in_place(gates[row, 2 * units : 3 * units])
@@ -229,7 +229,7 @@ def forward(embeds: Float32s, states: Float32s, net: NetworkWeights, out: Float3
 
 @deterministic_kernel
 def gate_in_place(x: Float32s, relu: bool) -> None:
-    """The sigmoid of each, or what of it is above 0, in place."""
+    """Sigmoid or ReLU of each element, in place."""
     if relu:
         for k in range(x.size):
             x[k] = max(x[k], np.float32(0))
@@ -243,7 +243,7 @@ def gate_in_place(x: Float32s, relu: bool) -> None:
 
 @deterministic_kernel
 def tanh_in_place(x: Float32s) -> None:
-    """The hyperbolic tangent of each, in place: 1 - 2 / (e^2x + 1)."""
+    """tanh of each element, in place: 1 - 2 / (e^2x + 1)."""
     for k in range(x.size):
         x[k] = np.float32(2) * x[k]
     exp_in_place(x)
@@ -253,23 +253,23 @@ def tanh_in_place(x: Float32s) -> None:
 
 @kernel
 def head_hidden(x: Float32s, head: Head) -> Float32s:
-    """The normed hidden layer of a part of f [n, head]."""
-    found = np.empty((len(x), len(head.hidden.bias)), np.float32)
-    matmul(x, head.hidden.matrix, head.hidden.bias, found)
+    """The normalised hidden layer [n, head] of a head of f."""
+    activations = np.empty((len(x), len(head.hidden.bias)), np.float32)
+    matmul(x, head.hidden.matrix, head.hidden.bias, activations)
     for row in range(len(x)):
-        for k in range(found.shape[1]):
-            found[row, k] = max(found[row, k], np.float32(0))
-    layer_norm(found, head.norm)
-    return found
+        for k in range(activations.shape[1]):
+            activations[row, k] = max(activations[row, k], np.float32(0))
+    layer_norm(activations, head.norm)
+    return activations
 
 
 @kernel
 def expected_value(x: Float32s, head: Head, support: Float32s) -> NDArray[np.float64]:
-    """The mean of a categorical part of f [n]."""
-    below = head_hidden(x, head)
+    """The expectation [n] of a categorical head of f."""
+    activations = head_hidden(x, head)
     logits = np.empty((len(x), len(head.out.bias)), np.float32)
-    matmul(below, head.out.matrix, head.out.bias, logits)
-    found = np.empty(len(x))
+    matmul(activations, head.out.matrix, head.out.bias, logits)
+    means = np.empty(len(x))
     for row in range(len(x)):
         most = logits[row, : support.size].max()
         total = mean = 0.0
@@ -277,13 +277,13 @@ def expected_value(x: Float32s, head: Head, support: Float32s) -> NDArray[np.flo
             share = np.exp(np.float64(logits[row, k] - most))
             total += share
             mean += share * support[k]
-        found[row] = mean / total
-    return found
+        means[row] = mean / total
+    return means
 
 
 @kernel
 def rule_logits(query: Float32s, head: Head) -> Float32s:
-    """[n, rules, and up to three more]"""
+    """[n, rules + padding]"""
     logits = np.empty((len(query), len(head.out.bias)), np.float32)
     matmul(query, head.out.matrix, head.out.bias, logits)
     return logits
@@ -291,7 +291,7 @@ def rule_logits(query: Float32s, head: Head) -> Float32s:
 
 @deterministic_kernel
 def key_logit(query: Float32s, keys: Float32s, row: int) -> float:
-    """The product of a query [head] and one of the keys [n, head]."""
+    """The dot product of a query [head] and row `row` of the keys [n, head]."""
     total = np.float32(0)
     for k in range(query.size):
         total += query[k] * keys[row, k]
@@ -299,16 +299,16 @@ def key_logit(query: Float32s, keys: Float32s, row: int) -> float:
 
 
 class Vocabulary(NamedTuple):
-    """The index's words, and every wordpiece without any context: keys [pieces, head], embeds [pieces, embed].
+    """The trie of an index, and every wordpiece without context: keys [pieces, head], embeds [pieces, embed].
 
-    `beginning` are the keys of the pieces that begin a word of the index, in the trie's order and side by side: a plan
-    that has searched in thought chooses among all of them.
+    `first_keys` are the keys of the pieces that begin a word of the index, in the order of the trie: a plan chooses
+    among all of them once it has completed a word.
     """
 
     trie: Trie
     keys: Float32s
     embeds: Float32s
-    beginning: Linear
+    first_keys: Linear
 
 
 def vocabulary(trie: Trie, keys: Float32s, embeds: Float32s) -> Vocabulary:
@@ -319,54 +319,54 @@ def vocabulary(trie: Trie, keys: Float32s, embeds: Float32s) -> Vocabulary:
 
 
 class Networks:
-    """g, f, and what leads into them, from their tensors; `words` [pieces, width] is the encoder's word table."""
+    """g, f and their inputs; `word_embeddings` [pieces, width] is the encoder's word table."""
 
     def __init__(
         self,
         tensors: Mapping[str, NDArray[Any]],
         config: NetworkConfig,
-        words: Float32s,
+        word_embeddings: Float32s,
         grammar: QueryGrammar,
         index: Trie,
     ) -> None:
         self.config, self.grammar = config, grammar
-        self.net: NetworkWeights = network_weights(tensors, config)
-        self._start = _padded(tensors["start.weight"], tensors["start.bias"])
+        self.weights: NetworkWeights = network_weights(tensors, config)
+        self._start = _linear(tensors["start.weight"], tensors["start.bias"])
         self._gru = {
-            name: _padded(tensors[f"past.weight_{name}_l0"], tensors[f"past.bias_{name}_l0"]) for name in ("ih", "hh")
+            name: _linear(tensors[f"past.weight_{name}_l0"], tensors[f"past.bias_{name}_l0"]) for name in ("ih", "hh")
         }
-        self._piece_key, self._piece_embed = (_padded(tensors[f"{n}.weight"]) for n in ("piece_key", "piece_embed"))
-        self._word_key, self._word_embed = (_padded(tensors[f"{n}.weight"]) for n in ("word_key", "word_embed"))
-        told = _product(words, _padded(tensors["basis"]))
+        self._piece_key, self._piece_embed = (_linear(tensors[f"{n}.weight"]) for n in ("piece_key", "piece_embed"))
+        self._word_key, self._word_embed = (_linear(tensors[f"{n}.weight"]) for n in ("word_key", "word_embed"))
+        pieces = _apply(word_embeddings, _linear(tensors["basis"]))
         self.vocabulary: Vocabulary = vocabulary(
-            index, _product(told, self._piece_key), _product(told, self._piece_embed)
+            index, _apply(pieces, self._piece_key), _apply(pieces, self._piece_embed)
         )  # fmt: skip
 
-    def initial_latent(self, whole: Float32s, past: Sequence[int]) -> Float32s:
-        """[2 · lstm] at the root of a search; `past` are the actions of the session so far."""
-        latent: Float32s = _product(np.concatenate([whole, self._remember(past)])[None], self._start)[0]
+    def initial_latent(self, summary: Float32s, history: Sequence[int]) -> Float32s:
+        """The latent state [2 · lstm] at the root; `history`: the grammar actions of the session so far."""
+        latent: Float32s = _apply(np.concatenate([summary, self._encode_history(history)])[None], self._start)[0]
         tanh_in_place(latent)
         return latent
 
     def word_keys(self, terms: Float32s) -> Float32s:
-        """[terms, head] from what h made of each term [terms, width]."""
-        return _product(terms, self._word_key)
+        """[terms, head] from the encodings of terms [terms, width]."""
+        return _apply(terms, self._word_key)
 
     def word_embeds(self, terms: Float32s) -> Float32s:
-        """[terms, embed] from the same."""
-        return _product(terms, self._word_embed)
+        """[terms, embed] from the encodings of terms [terms, width]."""
+        return _apply(terms, self._word_embed)
 
-    def _remember(self, past: Sequence[int]) -> Float32s:
-        """The GRU's state after the last actions."""
+    def _encode_history(self, history: Sequence[int]) -> Float32s:
+        """The state of the GRU [gru] after the last actions."""
         units = self.config.gru
         state: Float32s = np.zeros((1, units), np.float32)
-        for action in past[-self.config.history :]:
-            given = _product(self._embed(action), self._gru["ih"])[0]
-            own = _product(state, self._gru["hh"])[0]
-            reset, update = given[: 2 * units].reshape(2, -1) + own[: 2 * units].reshape(2, -1)
+        for action in history[-self.config.history :]:
+            from_input = _apply(self._embed(action), self._gru["ih"])[0]
+            from_state = _apply(state, self._gru["hh"])[0]
+            reset, update = from_input[: 2 * units].reshape(2, -1) + from_state[: 2 * units].reshape(2, -1)
             gate_in_place(reset, False)
             gate_in_place(update, False)
-            new = given[2 * units :] + reset * own[2 * units :]
+            new = from_input[2 * units :] + reset * from_state[2 * units :]
             tanh_in_place(new)
             state = ((1 - update) * new + update * state[0])[None]
         last: Float32s = state[0]
@@ -374,11 +374,11 @@ class Networks:
 
     def _embed(self, action: int) -> Float32s:
         rules = len(self.grammar)
-        table, row = (self.net.rules, action) if action < rules else (self.vocabulary.embeds, action - rules)
+        table, row = (self.weights.rules, action) if action < rules else (self.vocabulary.embeds, action - rules)
         return np.ascontiguousarray(table[row : row + 1])
 
 
-def _padded(matrix: NDArray[Any], bias: NDArray[Any] | None = None) -> Linear:
+def _linear(matrix: NDArray[Any], bias: NDArray[Any] | None = None) -> Linear:
     outer = -(-len(matrix) // 4) * 4
     if outer != len(matrix):
         raise ValueError(f"a matrix of {len(matrix)} rows; expected a multiple of 4")
@@ -386,7 +386,7 @@ def _padded(matrix: NDArray[Any], bias: NDArray[Any] | None = None) -> Linear:
     return Linear(np.ascontiguousarray(matrix, np.float32), own)
 
 
-def _product(x: Float32s, layer: Linear) -> Float32s:
+def _apply(x: Float32s, layer: Linear) -> Float32s:
     out = np.empty((len(x), len(layer.bias)), np.float32)
     matmul(np.ascontiguousarray(x, np.float32), layer.matrix, layer.bias, out)
     return out

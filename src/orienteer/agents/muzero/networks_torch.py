@@ -26,11 +26,11 @@ from orienteer.errors import ModelCorruptError, TrainingError
 from orienteer.models.model_folder import dequantise
 from orienteer.query import Grammar
 
-WORD_BASIS = 64  # directions of the word table that pieces are told apart by
+WORD_BASIS = 64  # principal components of the word table that represent pieces
 
 
 class Head(nn.Module):
-    """One part of f: a hidden layer, ReLU, layer norm, and what is read off it."""
+    """A head of f: linear, ReLU, layer norm, linear."""
 
     def __init__(self, inner: int, hidden: int, outer: int | Support) -> None:
         super().__init__()
@@ -38,8 +38,8 @@ class Head(nn.Module):
         self.hidden = nn.Linear(inner, hidden)
         self.norm = nn.LayerNorm(hidden)
         self.out = nn.Linear(hidden, len(numbers))
-        # At first a policy that starts from a clone's is the clone's, and values and rewards are about 0, as most are:
-        # what is hoped for before anything was learned would be what the first searches go by.
+        # At first the policy is its prior, and values and rewards are about 0, as most are: otherwise the first
+        # searches would follow random values.
         nn.init.normal_(self.out.weight, std=0.01)
         spread = 1.0 if isinstance(outer, int) else (outer.high - outer.low) / (outer.bins - 1)
         with torch.no_grad():
@@ -55,7 +55,7 @@ class Head(nn.Module):
 
 
 class Dynamics(nn.Module):
-    """g: a layer-normalised LSTM; its state is h beside c."""
+    """g: a layer-normalised LSTM; its state is (hidden, cell)."""
 
     def __init__(self, config: NetworkConfig, rules: int) -> None:
         super().__init__()
@@ -79,16 +79,16 @@ class Dynamics(nn.Module):
 class MuZeroModel(nn.Module):
     """Everything but h.
 
-    whole, width   lengths of what h sees: of a moment, and of a word
-    words          [pieces, width of the encoder]: its word table
+    summary, width   lengths of the encoder's outputs (see `encoding_sizes`)
+    words            [pieces, width of the encoder] its word table
     """
 
     words: Tensor
 
-    def __init__(self, config: NetworkConfig, rules: int, whole: int, width: int, words: NDArray[np.float32]) -> None:
+    def __init__(self, config: NetworkConfig, rules: int, summary: int, width: int, words: NDArray[np.float32]) -> None:
         super().__init__()
         self.config, self.rules = config, rules
-        self.start = nn.Linear(whole + config.gru, 2 * config.lstm)
+        self.start = nn.Linear(summary + config.gru, 2 * config.lstm)
         self.past = nn.GRU(config.embed, config.gru, batch_first=True)
         basis = min(WORD_BASIS, words.shape[1])
         self.register_buffer("basis", torch.from_numpy(_basis(words, basis)))
@@ -105,12 +105,12 @@ class MuZeroModel(nn.Module):
         self.reward = Head(config.lstm, config.head, config.reward)
         self.prior_scale = nn.Parameter(torch.ones(()))
 
-    def begin(self, whole: Tensor, past: Tensor, lengths: Tensor) -> Tensor:
-        """The first state [n, 2 · lstm] from what h sees and the past actions [n, past]; padding is -1, at the end."""
-        return torch.tanh(self.start(torch.cat([whole, self._remember(past, lengths)], 1)))
+    def initial_state(self, whole: Tensor, past: Tensor, lengths: Tensor) -> Tensor:
+        """The root state [n, 2 · lstm] from summaries [n, size] and actions [n, history], padded with -1 at the end."""
+        return torch.tanh(self.start(torch.cat([whole, self._encode_history(past, lengths)], 1)))
 
-    def _remember(self, past: Tensor, lengths: Tensor) -> Tensor:
-        """The GRU's state after each row's own last action; 0 where there is none."""
+    def _encode_history(self, past: Tensor, lengths: Tensor) -> Tensor:
+        """The GRU's state [n, gru] after each row's last action; 0 where there is none."""
         if past.shape[1] == 0:
             return torch.zeros(len(past), self.config.gru)
         states, _ = self.past(self.embed(past.clamp(min=0)))  # [n, past, gru]
@@ -118,18 +118,18 @@ class MuZeroModel(nn.Module):
         return torch.where((lengths > 0).unsqueeze(1), last, torch.zeros_like(last))
 
     def embed(self, actions: Tensor) -> Tensor:
-        """Actions without context, as g takes them in."""
+        """Embeddings of actions without context."""
         rules = self.dynamics.rules(actions.clamp(max=self.rules - 1))
         pieces = self.piece_embed(self.words[(actions - self.rules).clamp(min=0)])
         return torch.where((actions < self.rules).unsqueeze(-1), rules, pieces)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """The weights as a folder holds them."""
+        """The weights by the names of a model folder."""
         return {name: value.numpy(force=True).copy() for name, value in self.state_dict().items()}
 
 
 def _basis(words: NDArray[np.float32], size: int) -> NDArray[np.float32]:
-    """The directions [size, width] in which a word table differs most, scaled so that words differ by about 1."""
+    """The first principal components [size, width] of a word table, scaled to unit variance."""
     centred = words.astype(np.float64) - words.mean(0)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(words))
     order = np.argsort(-values)[:size]
@@ -139,7 +139,7 @@ def _basis(words: NDArray[np.float32], size: int) -> NDArray[np.float32]:
 
 
 def two_hot(values: Tensor, support: Support) -> Tensor:
-    """Each value as shares of the two nearest numbers of a support [n, bins]; what lies outside is cut off."""
+    """Each value as shares of the two nearest numbers of a support [..., bins]; values are clipped to it."""
     position = (
         (values.clamp(support.low, support.high) - support.low) / (support.high - support.low) * (support.bins - 1)
     )
@@ -160,14 +160,14 @@ def _numbers(support: Support) -> Tensor:
 
 
 def scaled_gradient(x: Tensor, factor: float) -> Tensor:
-    """The same value, with so much of its gradient."""
+    """The same value with its gradient scaled."""
     return x * factor + x.detach() * (1 - factor)
 
 
 class TrainableEncoder(nn.Module):
-    """The cloned agent's network with one vector more for a token's idf and one for its passage's PS.
+    """The cloned agent's network, with one more vector for a token's idf and one for its passage's PS.
 
-    Both start at 0: h begins as the clone's.
+    Both start at 0: h starts as the clone's.
     """
 
     def __init__(self, base: PretrainedEncoder, grammar: Grammar) -> None:
@@ -186,7 +186,7 @@ class TrainableEncoder(nn.Module):
             self.clone.load_state_dict({**state, "marks": torch.from_numpy(table[marks].copy())})
         except RuntimeError as error:
             raise ModelCorruptError(f"not the weights of an h: {error}") from None
-        # Words stay as they are: pieces are told apart by them wherever they are chosen.
+        # Word embeddings stay fixed: the keys of pieces depend on them.
         encoder.embeddings.word_embeddings.requires_grad_(False)
         encoder.embeddings.position_embeddings.requires_grad_(False)
         width = encoder.config.hidden_size
@@ -196,10 +196,10 @@ class TrainableEncoder(nn.Module):
         self.register_buffer("bits", torch.from_numpy(grammar_bits(grammar)), persistent=False)
 
     def forward(self, steps: Sequence[TrajectoryStep]) -> tuple[Tensor, Tensor]:
-        """What h sees of turns: whole [n, size], terms [all terms, width]."""
+        """Encodes steps: summaries [n, size], terms [all terms, width]."""
         rows = [step.token_row for step in steps if step.token_row is not None]
         if len(rows) != len(steps):
-            raise TrainingError("turns without their tokens cannot train h; play them with --train-h from the start")
+            raise TrainingError("steps without their tokens cannot train h; play them with --train-h from the start")
         states = self._states(rows)
         length, width = states.shape[1], states.shape[2]
         groups, pieces, owners, first = [], [], [], 0
@@ -245,6 +245,6 @@ class TrainableEncoder(nn.Module):
         return states
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """As a folder holds them."""
+        """The weights by the names of a model folder."""
         layers = {"layers.idf": self.idf.numpy(force=True).copy(), "layers.ps": self.ps.numpy(force=True).copy()}
         return {**self.clone.tensors(), **layers}

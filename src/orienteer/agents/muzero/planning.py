@@ -1,6 +1,6 @@
-"""A refinement, rule by rule: a search before each, then the root moves on by g, until a query is whole.
+"""Plans a refinement rule by rule: a search before each rule, then g moves the root on, until a word is complete.
 
-h runs once for an observation; what follows inside a refinement the model has to think up by itself.
+h encodes an observation once; the states within a refinement are predictions of the model.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Float64s = NDArray[np.float64]
 
 @dataclass(slots=True)
 class PlannedStep:
-    """What was decided in one turn, a list entry for every rule.
+    """The plan of one session step; the lists have an entry for every grammar action.
 
-    states    of the grammar before each action, with the tries numbered as the session's own
-    nodes     the trie node that a piece leads to; -1 for a rule
-    policies  actions and their shares, as the search found them
-    values    of the root, as the search found it
+    states    grammar state before each action, with nodes as numbered in the session's own tries
+    nodes     trie node that a piece leads to; -1 for a rule
+    policies  of the search: actions and their shares
+    values    of the search's root
     word      number of the term; -1 for stop
     """
 
@@ -53,11 +53,11 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class SearchTrace:
-    """A search of a turn, for whoever wants to see its tree; `place` is the child that was taken, -1 for none."""
+    """One search of a step, for display; `child` is the child that was taken, -1 for none."""
 
     result: SearchResult
     tree: int
-    position: int
+    child: int
 
 
 def plan_steps(
@@ -67,111 +67,113 @@ def plan_steps(
     draws: Sequence[np.random.Generator] | None = None,
     temperature: float = 0.0,
     along: Sequence[Sequence[int]] | None = None,
-    grown: Sequence[list[SearchTrace]] | None = None,
+    traces: Sequence[list[SearchTrace]] | None = None,
     threads: int = 1,
     together: int = 128,
 ) -> list[PlannedStep]:
-    """One refinement for every scene, searched in lock-step; a stop where there is no word at all.
+    """One refinement for every root, searched in batches; a stop where there are no terms.
 
-    draws   chance, one generator a scene: with noise at the root and a choice by visits; None: neither
-    along   the actions to take whatever the search says, as when old turns are thought over again
-    grown   a list for every scene, to which its searches are added, one a rule
-    threads that share the scenes among them, at most `together` in one lock-step (with more, states no longer fit the
-            caches); what is planned depends on neither
+    draws     one random generator per root, for noise and a choice by visits; None: no noise, the best action
+    along     actions to take whatever the search says, for reanalysis
+    traces    a list for every root, to which its searches are appended, one per action
+    threads   share the roots among them; at most `together` in one batch (with more, states no longer fit the caches).
+              The plans depend on neither
     """
     count = min(len(roots), max(threads, -(-len(roots) // together)))
     if count > 1:
         bounds = [len(roots) * part // count for part in range(count + 1)]
 
-        def some(part: slice) -> list[PlannedStep]:
-            own = [each[part] if each is not None else None for each in (draws, along, grown)]
+        def plan_part(part: slice) -> list[PlannedStep]:
+            own = [each[part] if each is not None else None for each in (draws, along, traces)]
             return plan_steps(networks, roots[part], settings, own[0], temperature, own[1], own[2], together=together)  # type: ignore[arg-type]
 
         with ThreadPoolExecutor(threads) as workers:
-            return [plan for plans in workers.map(some, starmap(slice, pairwise(bounds))) for plan in plans]
+            return [plan for plans in workers.map(plan_part, starmap(slice, pairwise(bounds))) for plan in plans]
     plans = [PlannedStep() for _ in roots]
-    now = list(roots)
-    going = list(range(len(roots)))
-    while going:
+    current = list(roots)
+    active = list(range(len(roots)))
+    while active:
         model = LearnedModel(
-            [now[i] for i in going],
+            [current[i] for i in active],
             networks.vocabulary,
             networks.grammar,
-            networks.net,
+            networks.weights,
             settings.simulations,
             settings.children,
         )
         expansion = model.roots()
         noise = None
         if draws is not None:
-            noise = [root_noise(int(n), settings, draws[i]) for i, n in zip(going, expansion.counts, strict=True)]
+            noise = [root_noise(int(n), settings, draws[i]) for i, n in zip(active, expansion.counts, strict=True)]
         elif settings.gumbel:
             noise = [root_noise(int(n), settings, None) for n in expansion.counts]
-        result = search(model, settings, noise, expansion, least=2)
-        wanted = [along[i][len(plans[i].actions)] if along else -1 for i in going]
-        positions = np.array(
+        result = search(model, settings, noise, expansion, min_actions=2)
+        wanted = [along[i][len(plans[i].actions)] if along else -1 for i in active]
+        children = np.array(
             [
-                _choice(result, tree, draws[i] if draws else None, temperature, wanted[tree])
-                for tree, i in enumerate(going)
+                _choose_child(result, tree, draws[i] if draws else None, temperature, wanted[tree])
+                for tree, i in enumerate(active)
             ],
             np.int32,
         )
-        for tree, i in enumerate(going if grown is not None else ()):
-            assert grown is not None
-            grown[i].append(SearchTrace(result, tree, int(positions[tree])))
-        _move_on(networks, model, result, positions, [plans[i] for i in going], now, going)
-        ended = {i for i in going if along and len(plans[i].actions) == len(along[i])}
-        going = [i for i in going if not plans[i].done and i not in ended]
+        for tree, i in enumerate(active if traces is not None else ()):
+            assert traces is not None
+            traces[i].append(SearchTrace(result, tree, int(children[tree])))
+        _move_on(networks, model, result, children, [plans[i] for i in active], current, active)
+        finished = {i for i in active if along and len(plans[i].actions) == len(along[i])}
+        active = [i for i in active if not plans[i].done and i not in finished]
     return plans
 
 
-def _choice(result: SearchResult, tree: int, draw: np.random.Generator | None, temperature: float, wanted: int) -> int:
-    """The place of the child to take; -1 where there is none."""
+def _choose_child(
+    result: SearchResult, tree: int, draw: np.random.Generator | None, temperature: float, wanted: int
+) -> int:
+    """The index of the child to take; -1 where there is none."""
     if not len(result.actions(tree)):
         return -1
     if wanted >= 0:
-        found = np.flatnonzero(result.actions(tree) == wanted)
-        return int(found[0]) if len(found) else -1
+        matches = np.flatnonzero(result.actions(tree) == wanted)
+        return int(matches[0]) if len(matches) else -1
     if draw is None or temperature == 0 or result.settings.gumbel:
         return result.best_child(tree)
     visits = result.visits(tree)
-    shares = policy_of(visits, temperature) if visits.any() else _normed(result.priors(tree))
+    shares = policy_of(visits, temperature) if visits.any() else _normalised(result.priors(tree))
     return sample(shares, draw)
 
 
 def _move_on(
-    networks: Networks, model: LearnedModel, result: SearchResult, positions: Int32s, plans: Sequence[PlannedStep],
-    now: list[RootState],
-    going: Sequence[int],
+    networks: Networks, model: LearnedModel, result: SearchResult, children: Int32s, plans: Sequence[PlannedStep],
+    current: list[RootState],
+    active: Sequence[int],
 ) -> None:  # fmt: skip
-    """Notes each choice and moves its scene on by g; a choice of -1, no longer possible, ends its plan."""
-    kept = np.flatnonzero(positions >= 0).astype(np.int32)
-    for gone in np.flatnonzero(positions < 0).tolist():
+    """Records each choice and moves its root on by g; a choice of -1, no longer legal, ends the plan."""
+    kept = np.flatnonzero(children >= 0).astype(np.int32)
+    for gone in np.flatnonzero(children < 0).tolist():
         plans[gone].done = True
     if not len(kept):
         return
     trees = result.trees
-    best_child = positions[kept]
+    best_child = children[kept]
     edges, actions = trees.child_edge[kept, 0, best_child], trees.child_action[kept, 0, best_child]
     spare = model.latents.shape[1] - 1
     model.step(kept, np.zeros(len(kept), np.int32), edges, actions, np.full(len(kept), spare, np.int32))
     for tree, edge, action in zip(kept.tolist(), edges.tolist(), actions.tolist(), strict=True):
         plan, before, after = plans[tree], model.states[tree, 0], model.states[tree, spare].copy()
         node = model.local(tree, int(model.nodes[tree, 0, edge]))
-        plan.states.append(_own(before, model, tree))
+        plan.states.append(_in_own_tries(before, model, tree))
         plan.actions.append(action)
         plan.nodes.append(node)
         plan.policies.append(_policy(result, tree))
         plan.values.append(result.value(tree))
-        root = now[going[tree]]
+        root = current[active[tree]]
         if after[USES_INDEX] and not before[USES_INDEX]:
             last = node if action >= len(networks.grammar) else model.local(tree, int(before[NODE]))
             plan.operator, plan.field, plan.word = int(before[OPERATOR]), int(before[FIELD]), _word(root, last)
             plan.done = True
         elif after[STACK] == networks.grammar.tables.stopped:
             plan.done = True
-        now[going[tree]] = root._replace(
-            latent=model.latents[tree, spare].copy(), grammar_state=_own(after, model, tree)
+        current[active[tree]] = root._replace(
+            latent=model.latents[tree, spare].copy(), grammar_state=_in_own_tries(after, model, tree)
         )
 
 
@@ -179,8 +181,8 @@ def _word(root: RootState, node: int) -> int:
     return int(root.tries.trie.word[node])
 
 
-def _own(state: Int32s, model: LearnedModel, tree: int) -> Int32s:
-    """A grammar state with the tries numbered as the session's own."""
+def _in_own_tries(state: Int32s, model: LearnedModel, tree: int) -> Int32s:
+    """A grammar state with its node as numbered in the session's own tries."""
     own = state.copy()
     if not own[USES_INDEX]:
         own[NODE] = model.local(tree, int(own[NODE]))
@@ -188,17 +190,17 @@ def _own(state: Int32s, model: LearnedModel, tree: int) -> Int32s:
 
 
 def _policy(result: SearchResult, tree: int) -> tuple[Int32s, Float64s]:
-    """The target that the search gives the policy: visits, or Gumbel's improved policy; priors where it is none."""
+    """The policy target of a search: visits, or Gumbel's improved policy; the priors where nothing was searched."""
     actions, visits, priors = result.actions(tree).copy(), result.visits(tree), result.priors(tree)
     if not visits.any():
-        return actions, _normed(priors)
+        return actions, _normalised(priors)
     if result.settings.gumbel:
         return actions, result.improved_policy(tree, np.log(np.maximum(priors.astype(np.float64), 1e-30)))
     tried = visits > 0
     return actions[tried], policy_of(visits[tried])
 
 
-def _normed(priors: NDArray[np.float32]) -> Float64s:
+def _normalised(priors: NDArray[np.float32]) -> Float64s:
     shares = priors.astype(np.float64)
     normed: Float64s = shares / shares.sum()
     return normed

@@ -1,4 +1,4 @@
-"""The memory that learning draws from: turns of episodes, the surprising ones more often."""
+"""Prioritised replay: steps of trajectories, those with a large value error more often; and their value targets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from orienteer.agents.muzero.config import TrainingConfig
 from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep
 from orienteer.errors import OrienteerError
 
-_LEAST = 0.01  # priority of a turn that was foreseen
+_LEAST = 0.01  # the lowest priority
 
 
 class ReplaySample(NamedTuple):
-    """Turns drawn: (episode's place, turn) each, and the weights that make up for drawing some more often."""
+    """Sampled steps, each as (trajectory, step), and their importance weights [samples]."""
 
     positions: list[tuple[int, int]]
     weights: NDArray[np.float32]
@@ -26,11 +26,12 @@ class ReplaySample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuleSequence:
-    """An episode's rules end to end: what came after each, and what it was worth.
+    """The grammar actions of a trajectory in one sequence, with rewards and value targets.
 
-    turn, rule    [rules]: where each stands
-    reward        [rules]
-    target        [rules + 1]: the discounted rewards from there on, or n steps of them and then the search's value
+    step, rule    [actions] the step of an action, and its number within the step
+    reward        [actions]
+    target        [actions + 1] the discounted return, or an n-step return bootstrapped with the search's value
+    starts        [steps + 1] the first action of each step
     """
 
     step: NDArray[np.int32]
@@ -55,7 +56,7 @@ def rule_sequence(trajectory: Trajectory, training: TrainingConfig, discount: fl
 def targets(
     reward: NDArray[np.float64], values: NDArray[np.float64], discount: float, steps: int
 ) -> NDArray[np.float64]:
-    """z_i = Σ_{k < n} γ^k r_{i+k} + γ^n v_{i+n}; past the end everything is 0. One more than there are rewards."""
+    """z_i = Σ_{k < n} γ^k r_{i+k} + γ^n v_{i+n} [actions + 1]; beyond the end everything is 0."""
     size = len(reward)
     found = np.zeros(size + 1)
     for position in range(size):
@@ -68,7 +69,7 @@ def targets(
 
 
 class ReplayBuffer:
-    """The last episodes, at most so many turns of them; the oldest go first."""
+    """The newest trajectories, at most `replay_size` steps of them."""
 
     def __init__(self, training: TrainingConfig, discount: float) -> None:
         self._training, self._discount = training, discount
@@ -78,11 +79,11 @@ class ReplayBuffer:
         self._numbers: set[int] = set()
 
     def __len__(self) -> int:
-        """Turns."""
+        """The number of steps."""
         return sum(len(trajectory.steps) for trajectory in self.trajectories)
 
     def add(self, trajectories: Sequence[Trajectory], priorities: Sequence[NDArray[np.float64]] | None = None) -> int:
-        """How many of them are new: one that was counted before is not counted again."""
+        """Adds trajectories and returns how many are new: one whose number was added before is skipped."""
         added = 0
         for position, trajectory in enumerate(trajectories):
             if trajectory.number in self._numbers or not trajectory.steps:
@@ -99,10 +100,10 @@ class ReplayBuffer:
             self._priorities.popleft()
         return added
 
-    def draw(self, count: int, chance: np.random.Generator) -> ReplaySample:
-        """Turns by priority to the power of `priority`, each with the weight that corrects for it."""
+    def sample(self, count: int, chance: np.random.Generator) -> ReplaySample:
+        """Samples steps with probability ∝ priority^`priority`, with the importance weights that correct for it."""
         if not self.trajectories:
-            raise OrienteerError("nothing to learn from: no episode has a turn; see that the questions find passages")
+            raise OrienteerError("nothing to learn from: no episode has a step; see that the questions find passages")
         flat = np.concatenate(list(self._priorities)) ** self._training.priority
         shares = flat / flat.sum()
         chosen = chance.choice(len(shares), size=count, p=shares)
@@ -116,21 +117,21 @@ class ReplayBuffer:
     def sequence(self, position: int) -> RuleSequence:
         return self._sequences[position]
 
-    def surprise(self, positions: Sequence[tuple[int, int]], errors: NDArray[np.float64]) -> None:
-        """New priorities: how far the value was off."""
+    def update_priorities(self, positions: Sequence[tuple[int, int]], errors: NDArray[np.float64]) -> None:
+        """New priorities: the absolute value errors."""
         for (owner, step), error in zip(positions, errors, strict=True):
             self._priorities[owner][step] = max(_LEAST, abs(float(error)))
 
-    def with_new_search(self, position: int, step: int, made: TrajectoryStep) -> None:
-        """A turn with newer policies and values."""
+    def replace_step(self, position: int, step: int, new_step: TrajectoryStep) -> None:
+        """Replaces a step by one with newer search policies and values."""
         trajectory = self.trajectories[position]
-        steps = (*trajectory.steps[:step], made, *trajectory.steps[step + 1 :])
+        steps = (*trajectory.steps[:step], new_step, *trajectory.steps[step + 1 :])
         self.trajectories[position] = replace(trajectory, steps=steps)
         self._sequences[position] = rule_sequence(self.trajectories[position], self._training, self._discount)
 
     @property
     def counted(self) -> NDArray[np.int64]:
-        """The numbers of all episodes that ever came, also of those that are gone."""
+        """The numbers of all trajectories that were ever added."""
         return np.array(sorted(self._numbers), np.int64)
 
     def restore(

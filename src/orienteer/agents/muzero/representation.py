@@ -58,21 +58,23 @@ LAYERED_KINDS = KINDS * IDF_STEPS * PS_STEPS
 
 @dataclass(frozen=True, slots=True)
 class TokenizedObservation:
-    """The encoder's row, the terms that may be used, and what is known of them and of the moment without an encoder.
+    """The encoder's input, the terms that may be used, and features that need no encoder.
 
-    idf, ps   [L] uint8: by step
+    idf, ps          [tokens] quantised
+    term_features    [terms, features]
+    state_features   [features]
     """
 
     terms: tuple[Term, ...]
     rendered: Rendered
     idf: NDArray[np.uint8]
     ps: NDArray[np.uint8]
-    term_features: NDArray[np.float32]  # [terms, features]
-    state_features: NDArray[np.float32]  # [features]
+    term_features: NDArray[np.float32]
+    state_features: NDArray[np.float32]
 
 
 class ObservationTokenizer:
-    """Looks at observations, with what tokenizer and engine gave remembered."""
+    """Tokenizes observations; caches the answers of tokenizer and engine."""
 
     def __init__(self, tokenizer: Tokenizer, engine: Engine, max_pieces: int, title_pieces: int = MAX_TITLE) -> None:
         self.lexicon = Lexicon(engine)
@@ -89,10 +91,10 @@ class ObservationTokenizer:
         for text in observation.idf:
             numbers.setdefault(text, len(numbers))
         rendered = self._renderer.render(observation, numbers)
-        own = rendered.occurrences[rendered.occurrences[:, 0] < len(terms)]
+        occurrences = rendered.occurrences[rendered.occurrences[:, 0] < len(terms)]
         return TokenizedObservation(
             terms,
-            Rendered(rendered.ids, rendered.types, own),
+            Rendered(rendered.ids, rendered.types, occurrences),
             self._idf(rendered, observation, list(numbers)),
             self._ps(rendered, observation),
             self._features.term_features(observation, terms),
@@ -100,18 +102,18 @@ class ObservationTokenizer:
         )
 
     def _idf(self, rendered: Rendered, observation: Observation, texts: list[str]) -> NDArray[np.uint8]:
-        """The idf of the word that a piece belongs to, on every piece; 0 for marks and signs."""
+        """The idf of the word that each piece belongs to; 0 for markers and punctuation."""
         of_term = np.array([observation.idf.get(text, 0.0) for text in texts], np.float32)
         layer = np.zeros(len(rendered.ids), np.uint8)
-        found = rendered.occurrences
-        if len(found):
+        occurrences = rendered.occurrences
+        if len(occurrences):
             steps = np.clip(np.rint(of_term / IDF_STEP), 0, IDF_STEPS - 1).astype(np.uint8)
-            layer[found[:, 2]] = steps[found[:, 0]]
+            layer[occurrences[:, 2]] = steps[occurrences[:, 0]]
         return layer
 
     def _ps(self, rendered: Rendered, observation: Observation) -> NDArray[np.uint8]:
-        """The PS of a passage on all of its tokens; 0 for question and refinements."""
-        passage = np.cumsum(np.isin(rendered.ids, self._ps_marks))  # each passage begins with its mark
+        """The PS of the passage that each token belongs to; 0 for question and refinements."""
+        passage = np.cumsum(np.isin(rendered.ids, self._ps_marks))  # each passage begins with its marker
         scores = [0.0, *(each.score for each in observation.passages)]
         steps = np.clip(np.rint(np.array(scores) * (PS_STEPS - 1)), 0, PS_STEPS - 1).astype(np.uint8)
         layer: NDArray[np.uint8] = steps[np.minimum(passage, len(steps) - 1)]
@@ -121,19 +123,19 @@ class ObservationTokenizer:
         titles = pieces(self._tokenizer, [each.title for each in observation.passages])
         most = self._title_pieces
         cut = (
-            replace(each, title=each.title[: found.offsets[most - 1][1]] if len(found.ids) > most else each.title)
-            for each, found in zip(observation.passages, titles, strict=True)
+            replace(each, title=each.title[: encoding.offsets[most - 1][1]] if len(encoding.ids) > most else each.title)
+            for each, encoding in zip(observation.passages, titles, strict=True)
         )
         return replace(observation, passages=tuple(cut))
 
 
 def layered_kinds(types: NDArray[np.uint8], idf: NDArray[np.uint8], ps: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Type, idf and PS of each token as one number."""
+    """Type, idf and PS of each token as one token type."""
     return (types.astype(np.int32) * IDF_STEPS + idf) * PS_STEPS + ps
 
 
 def layered_table(kinds: NDArray[np.float32], idf: NDArray[np.float32], ps: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors [LAYERED_KINDS, width] of all of them: kinds [KINDS, width], idf and ps [width] for each unit."""
+    """Embeddings [LAYERED_KINDS, width] of all combined token types: kinds [KINDS, width], idf and ps [width]."""
     idf_steps, ps_steps = idf_values(), ps_values()
     table = kinds[:, None, None] + idf_steps[None, :, None, None] * idf + ps_steps[None, None, :, None] * ps
     flat: NDArray[np.float32] = table.reshape(-1, kinds.shape[1]).astype(np.float32)
@@ -141,7 +143,7 @@ def layered_table(kinds: NDArray[np.float32], idf: NDArray[np.float32], ps: NDAr
 
 
 def idf_values() -> NDArray[np.float32]:
-    """What each step of idf stands for, in a scale of about 1."""
+    """The value of each quantised idf, scaled to about 1."""
     return (np.arange(IDF_STEPS) * IDF_STEP / 12).astype(np.float32)
 
 
@@ -155,11 +157,12 @@ _HEAD = ("term", "moment", "mix", "slots", "whole", "outcome")
 
 
 class EncodedObservation(NamedTuple):
-    """What h makes of an observation.
+    """The output of h.
 
-    whole   [size]: the first token's state, the moment's features, the best of all words, stop and gain
-    terms   [terms, width]: each word that may be used, from its states in every source
-    slots   [terms, slots] and `stop`: what the cloned agent would do, as scores
+    summary      [size] the first token's state, the state features, the maximum over terms,
+    and the stop and gain scores
+    terms        [terms, width] each usable term, pooled over its occurrences in every source
+    slot_scores  [terms, slots] and `stop_score`: scores of the cloned agent; with a lookahead, its scaled predictions
     """
 
     summary: Float32s
@@ -181,7 +184,7 @@ class Encoder:
         try:
             plain = dequantise(own)
             layers = [plain.get(name) for name in _LAYERS]
-            # The layers are absent until h is trained: then a token's kind is its type alone.
+            # The idf and PS layers are absent until h is trained: then only the type counts.
             self._layered = layers[0] is not None and layers[1] is not None
             matrices = quantise(own) if compute == "int8" else dict(plain)
             if layers[0] is not None and layers[1] is not None:
@@ -205,84 +208,87 @@ class Encoder:
         self.fingerprint = f"{digest.hexdigest()[:16]}-{compute}"
         self._workers = ThreadPoolExecutor(threads, "muzero") if threads > 1 else None
 
-    def see(self, tokenized: Sequence[TokenizedObservation], grammar: Float32s) -> list[EncodedObservation]:
-        """Each alone on one core: what is seen does not depend on the company. `grammar` as `grammar_bits`."""
+    def encode(self, tokenized: Sequence[TokenizedObservation], grammar: Float32s) -> list[EncodedObservation]:
+        """Encodes each by itself on one core, so that no output depends on the batch. `grammar`: `grammar_bits`."""
         mapped = self._workers.map if self._workers and len(tokenized) > 1 else map
-        return list(mapped(lambda tokenized: self._see(tokenized, grammar), tokenized))
+        return list(mapped(lambda each: self._encode(each, grammar), tokenized))
 
-    def _see(self, tokenized: TokenizedObservation, grammar: Float32s) -> EncodedObservation:
+    def _encode(self, tokenized: TokenizedObservation, grammar: Float32s) -> EncodedObservation:
         row = tokenized.rendered
         kinds = layered_kinds(row.types, tokenized.idf, tokenized.ps) if self._layered else row.types
         stored = ctranslate2.StorageView.from_array
         size = stored(np.array([len(row.ids)], np.int32))
-        found = self._encoder.forward_batch(stored(row.ids[None]), size, token_type_ids=[kinds.tolist()])
-        states = np.array(found.last_hidden_state)[0]  # [L, width]
+        outputs = self._encoder.forward_batch(stored(row.ids[None]), size, token_type_ids=[kinds.tolist()])
+        states = np.array(outputs.last_hidden_state)[0]  # [L, width]
         pooled = np.concatenate(
             [pool(states, row.occurrences, len(tokenized.term_features)), tokenized.term_features], 1
         )
-        around = np.concatenate([states[0], tokenized.state_features])[None]
-        terms = _relu(self._linear("term", pooled) + self._linear("moment", around))
+        context = np.concatenate([states[0], tokenized.state_features])[None]
+        terms = _relu(self._linear("term", pooled) + self._linear("moment", context))
         terms = _relu(self._linear("mix", terms))
         best = terms.max(0) if len(terms) else np.zeros(terms.shape[1], np.float32)
-        whole = _relu(self._linear("whole", np.concatenate([around[0], grammar, best])[None]))
-        [outcome] = self._linear("outcome", whole)
+        hidden = _relu(self._linear("whole", np.concatenate([context[0], grammar, best])[None]))
+        [outcome] = self._linear("outcome", hidden)
         return EncodedObservation(
-            np.concatenate([around[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0])
+            np.concatenate([context[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0])
         )
 
     def _linear(self, name: str, x: Float32s) -> Float32s:
         return linear(x, *self._head[name])
 
 
-def encoding_sizes(bert_width: int, moment_features: int, hidden: int) -> tuple[int, int]:
-    """The lengths of `whole` and of a term."""
-    return bert_width + moment_features + hidden + 2, hidden
+def encoding_sizes(bert_width: int, state_features: int, hidden: int) -> tuple[int, int]:
+    """The lengths of `EncodedObservation.summary` and of a row of `terms`."""
+    return bert_width + state_features + hidden + 2, hidden
 
 
 def _relu(x: Float32s) -> Float32s:
     return np.maximum(x, np.float32(0))
 
 
-IDLE_VALUE = -0.01  # a refinement that finds nothing new costs a step and no reading
+IDLE_VALUE = -0.01  # of a refinement without new hits: it costs a step and no reading
 
 
 def below_undo_threshold(encoded: EncodedObservation, config: Config) -> bool:
-    """Whether it looked, and nothing within sight is worth going on from here; as the pointer has it."""
-    tokenized = config.networks.lookahead_scale
-    return tokenized > 0 and not (encoded.slot_scores > tokenized * config.decoding.undo_threshold).any()
+    """Whether the lookahead predicts for no refinement a gain above the undo threshold; as in the pointer."""
+    scale = config.networks.lookahead_scale
+    return scale > 0 and not (encoded.slot_scores > scale * config.decoding.undo_threshold).any()
 
 
 class LookaheadPrior:
-    """`pieces` numbers the rows of `table`, the encoder's word vectors."""
+    """The lookahead's prediction for every refinement; `pieces` numbers the rows of the encoder's `table`."""
 
     def __init__(
-        self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s, weigher: ValueModel,
+        self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s, value_model: ValueModel,
         grammar: Grammar, decoding: Decoding,
     ) -> None:  # fmt: skip
-        self._looker, self._weigher, self._decoding = Lookahead(engine, lexicon, pieces, table), weigher, decoding
+        self._lookahead, self._value_model = Lookahead(engine, lexicon, pieces, table), value_model
+        self._decoding = decoding
         self._allowed = grammar_slots(grammar)
 
     def __call__(
         self, observation: Observation, tokenized: TokenizedObservation, encoded: EncodedObservation
     ) -> Float32s | None:
-        """[terms, slots], `IDLE` where nothing new is found; None where the engine cannot answer them."""
-        found = rank_actions(
-            encoded.slot_scores, encoded.stop_score, open_slots(tokenized.terms) & self._allowed, tokenized.terms
-        )
-        if not len(found) or (seen := self._looker(observation, found)) is None:
+        """[terms, slots], `IDLE_VALUE` where there are no new hits; None where the engine cannot answer."""
+        legal = open_slots(tokenized.terms) & self._allowed
+        ranked = rank_actions(encoded.slot_scores, encoded.stop_score, legal, tokenized.terms)
+        if not len(ranked) or (candidates := self._lookahead(observation, ranked)) is None:
             return None
-        promised: NDArray[np.float32] = np.full(encoded.slot_scores.size, IDLE_VALUE, np.float32)
-        worths = refinement_values(seen, self._weigher, self._decoding)
-        promised[found.actions] = np.where(np.isneginf(worths), IDLE_VALUE, worths)
-        return promised.reshape(encoded.slot_scores.shape)
+        predictions: NDArray[np.float32] = np.full(encoded.slot_scores.size, IDLE_VALUE, np.float32)
+        values = refinement_values(candidates, self._value_model, self._decoding)
+        predictions[ranked.actions] = np.where(np.isneginf(values), IDLE_VALUE, values)
+        return predictions.reshape(encoded.slot_scores.shape)
 
 
 class ActionHistory:
-    """Refinements as actions of one grammar."""
+    """The refinements of the current query as grammar actions, oldest first, from the observation alone.
+
+    The source of a past term is no longer known, so every past term counts as one of the index.
+    """
 
     def __init__(self, grammar: QueryGrammar, term_tokenizer: TermTokenizer) -> None:
-        self._grammar, self._spelling = grammar, term_tokenizer
-        self._rules_of = lru_cache(None)(self._found)
+        self._grammar, self._term_tokenizer = grammar, term_tokenizer
+        self._rules_of = lru_cache(None)(self._slot_rules)
 
     def __call__(self, refinements: Sequence[Refinement], most: int) -> list[int]:
         """The last `most` actions."""
@@ -290,26 +296,26 @@ class ActionHistory:
         for refinement in reversed(refinements):
             if len(actions) >= most:
                 break
-            pieces = [len(self._grammar) + piece for piece in self._spelling.pieces(refinement.term)]
+            pieces = [len(self._grammar) + piece for piece in self._term_tokenizer.pieces(refinement.term)]
             actions = [*self._rules_of(nearest_slot(refinement)), *pieces, *actions]
         return actions[-most:] if most else []
 
-    def _found(self, slot: int) -> tuple[int, ...]:
-        """The rules that choose an operator and a field; those of another grammar are left out."""
+    def _slot_rules(self, slot: int) -> tuple[int, ...]:
+        """The rules that choose the operator and the field of a slot."""
         operator, field = OPERATORS.index(SLOTS[slot][0]), FIELDS.index(SLOTS[slot][1])
-        whole = [
+        joint = [
             number for number, rule in enumerate(self._grammar.rules)
             if (rule.operator, rule.field) == (operator, field) and rule.source in (-1, INDEX)
         ]  # fmt: skip
-        if whole:
-            return (whole[0],)
-        apart = ((operator, -1), (-1, field))
-        return tuple(n for n, rule in enumerate(self._grammar.rules) if (rule.operator, rule.field) in apart)
+        if joint:
+            return (joint[0],)
+        separate = ((operator, -1), (-1, field))
+        return tuple(n for n, rule in enumerate(self._grammar.rules) if (rule.operator, rule.field) in separate)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservationPipeline:
-    """Everything between an observation and a scene: looking, seeing, spelling, remembering."""
+    """From observations to what a root state needs: tokens, encodings, term pieces, action history."""
 
     tokenizer: ObservationTokenizer
     encoder: Encoder
@@ -320,18 +326,18 @@ class ObservationPipeline:
     lookahead_prior: LookaheadPrior | None = None
 
     @classmethod
-    def of(
+    def create(
         cls, tokenizer: Tokenizer, engine: Engine, encoder: Encoder, grammar: QueryGrammar, config: Config,
         threads: int = 1
     ) -> ObservationPipeline:  # fmt: skip
         term_tokenizer = TermTokenizer(tokenizer)
-        looker = ObservationTokenizer(tokenizer, engine, config.max_pieces, config.title_pieces)
+        observation_tokenizer = ObservationTokenizer(tokenizer, engine, config.max_pieces, config.title_pieces)
         lookahead_prior = None
         if config.networks.lookahead_scale and encoder.value_model is not None:
             pieces = tokenizer.get_vocab()
             lookahead_prior = LookaheadPrior(
                 engine,
-                looker.lexicon,
+                observation_tokenizer.lexicon,
                 pieces,
                 encoder.word_embeddings,
                 encoder.value_model,
@@ -339,35 +345,41 @@ class ObservationPipeline:
                 config.decoding,
             )
         return cls(
-            looker, encoder, term_tokenizer, ActionHistory(grammar, term_tokenizer), config, threads, lookahead_prior
+            observation_tokenizer,
+            encoder,
+            term_tokenizer,
+            ActionHistory(grammar, term_tokenizer),
+            config,
+            threads,
+            lookahead_prior,
         )
 
-    def see(self, observations: Sequence[Observation]) -> list[tuple[TokenizedObservation, EncodedObservation]]:
+    def encode(self, observations: Sequence[Observation]) -> list[tuple[TokenizedObservation, EncodedObservation]]:
         bits: NDArray[np.float32] = grammar_bits(GRAMMARS[self.config.grammar])
-        seen: list[tuple[TokenizedObservation, EncodedObservation]] = []
+        encoded_observations: list[tuple[TokenizedObservation, EncodedObservation]] = []
         size = self.config.training.initial_batch
         for start in range(0, len(observations), size):
             tokenized = [self.tokenizer(observation) for observation in observations[start : start + size]]
-            seen += zip(tokenized, self.encoder.see(tokenized, bits), strict=True)
+            encoded_observations += zip(tokenized, self.encoder.encode(tokenized, bits), strict=True)
         if self.lookahead_prior is None:
-            return seen
+            return encoded_observations
         return [
             (tokenized, self._with_lookahead(observation, tokenized, encoded))
-            for observation, (tokenized, encoded) in zip(observations, seen, strict=True)
+            for observation, (tokenized, encoded) in zip(observations, encoded_observations, strict=True)
         ]
 
     def _with_lookahead(
         self, observation: Observation, tokenized: TokenizedObservation, encoded: EncodedObservation
     ) -> EncodedObservation:
-        """With what each refinement promises in the place of what the clone thinks of it; stopping promises nothing.
+        """With the lookahead's scaled predictions instead of the cloned agent's scores; 0 for stopping.
 
-        Where the engine cannot tell, the clone's opinion stands, and is taken for promise enough to go on.
+        Where the engine cannot answer, the cloned agent's scores stay, raised above the undo threshold.
         """
         assert self.lookahead_prior is not None
-        times = np.float32(self.config.networks.lookahead_scale)
-        promised = self.lookahead_prior(observation, tokenized, encoded)
-        if promised is None:
-            promised = (encoded.slot_scores - encoded.slot_scores.max(initial=0.0)) / times + np.float32(
+        scale = np.float32(self.config.networks.lookahead_scale)
+        predictions = self.lookahead_prior(observation, tokenized, encoded)
+        if predictions is None:
+            predictions = (encoded.slot_scores - encoded.slot_scores.max(initial=0.0)) / scale + np.float32(
                 self.config.decoding.undo_threshold + 0.1
             )
-        return encoded._replace(slot_scores=promised * times, stop_score=0.0)
+        return encoded._replace(slot_scores=predictions * scale, stop_score=0.0)

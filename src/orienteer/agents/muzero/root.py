@@ -1,4 +1,4 @@
-"""From what h sees to where a search starts: the first latent state, and a key for every piece that can be written."""
+"""The root state of a search, from an encoded observation: latent state, keys of trie nodes, priors, rewards."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from orienteer.engine.embedded.kernels.compile import kernel
 from orienteer.query import FIELDS
 from orienteer.session import Term
 
-# What the score rises by where a unit is promised: as it was guessed, and as rewards have shown it (lab book).
+# Expected reward per unit of the lookahead's prediction: a guess, and as measured on rewards (lab book).
 REWARD_SHARE: Mapping[RewardAt, float] = {"rules": 0.25, "words": 0.1}
-NOWHERE = np.float32(-30.0)  # the log of the weight of no word at all
-
-
+NOWHERE = np.float32(-30.0)  # the log weight of no word
+# [operators, fields]: the slot of `agents/action_space`; -1 where there is none.
 SLOT_TABLE = np.full((len(OPERATORS), len(FIELDS)), -1, np.int32)
 for (_operator, _field), _number in SLOT_OF.items():
     SLOT_TABLE[OPERATORS.index(_operator), FIELDS.index(_field)] = _number
@@ -30,14 +29,15 @@ assert len(SLOTS) == SLOT_TABLE.max() + 1
 
 
 class RootState(NamedTuple):
-    """Where one session's search starts, and the words that it may use.
+    """The root of one session's search, and the terms that it may use.
 
-    latent   [2 · lstm]
-    state    of the grammar [6]
-    keys     [nodes of the tries, head], embeds: [nodes, embed] of the piece that leads to each
-    leaning  [2, nodes, slots]: what the cloned agent thinks of all words below a node, and of the one that ends there
-    promised [nodes, slots]: the reward of a refinement with the word that ends there; [nodes, 0]: g foresees it
-    stop     what it thinks of stopping
+    latent             [2 · lstm]
+    grammar_state      [STATE_SIZE]
+    keys, embeds       [nodes, head], [nodes, embed] of the piece that leads to each node of the tries
+    prior_logits       [2, nodes, slots] prior of all words below a node, and of the word that ends there
+    lookahead_rewards  [nodes, slots] predicted reward of a refinement with the word that ends there; [nodes, 0]
+                       without a lookahead
+    stop_score         prior of stopping
     """
 
     latent: Float32s
@@ -52,46 +52,44 @@ class RootState(NamedTuple):
 
 
 def root_state(
-    networks: Networks, encoded: EncodedObservation, terms: Sequence[Term], tries: LocalTries, past: Sequence[int],
-    steps_left: int,
-    may_stop: bool,
+    networks: Networks, encoded: EncodedObservation, terms: Sequence[Term], tries: LocalTries, history: Sequence[int],
+    steps_left: int, may_stop: bool,
 ) -> RootState:  # fmt: skip
-    """`past` are the actions of the session so far."""
+    """`history`: the grammar actions of the session so far."""
     config, pieces = networks.config, tries.trie.piece
     keys, embeds = networks.vocabulary.keys[pieces], networks.vocabulary.embeds[pieces]
-    # The first level has sources in the place of pieces; nothing reads a key of these.
+    # The first level of a trie has sources instead of pieces; nothing reads their keys.
     if config.word_context:
-        counts, parents = _counts(tries.trie.first_child, tries.trie.num_children, tries.trie.word)
+        counts, parents = _count_words(tries.trie.first_child, tries.trie.num_children, tries.trie.word)
         keys = keys + _means(networks.word_keys(encoded.terms), tries.trie.word, parents, counts)
         embeds = embeds + _means(networks.word_embeds(encoded.terms), tries.trie.word, parents, counts)
-    leaning = (
-        node_prior_logits(encoded.slot_scores, terms, tries)
-        if config.policy_prior
-        else np.zeros((2, len(pieces), 1), np.float32)
-    )
+    prior_logits = np.zeros((2, len(pieces), 1), np.float32)
+    if config.policy_prior:
+        prior_logits = node_prior_logits(encoded.slot_scores, terms, tries)
     return RootState(
-        networks.initial_latent(encoded.summary, past), networks.grammar.start(steps_left), tries, keys, embeds,
-        leaning,
-        node_rewards(encoded.slot_scores, tries, config), float(encoded.stop_score), may_stop,
+        networks.initial_latent(encoded.summary, history), networks.grammar.start(steps_left), tries, keys, embeds,
+        prior_logits, node_rewards(encoded.slot_scores, tries, config), float(encoded.stop_score), may_stop,
     )  # fmt: skip
 
 
-def node_rewards(slots: Float32s, tries: LocalTries, config: NetworkConfig) -> Float32s:
-    """[nodes, slots]: the reward that the word ending at a node promises; [nodes, 0] where nothing is foreseen."""
+def node_rewards(slot_scores: Float32s, tries: LocalTries, config: NetworkConfig) -> Float32s:
+    """[nodes, slots]: the predicted reward of the word that ends at a node; [nodes, 0] without a lookahead."""
     word = tries.trie.word
-    if not config.lookahead_scale or not len(slots):
+    if not config.lookahead_scale or not len(slot_scores):
         return np.zeros((len(word), 0), np.float32)
-    return lookahead_rewards(slots, config)[np.maximum(word, 0)]
+    return lookahead_rewards(slot_scores, config)[np.maximum(word, 0)]
 
 
-def lookahead_rewards(slots: NDArray[Any], config: NetworkConfig) -> Float32s:
-    """[terms, slots]: what the score is to rise by, from what h saw where the engine was asked."""
-    rewards: Float32s = slots.astype(np.float32) * np.float32(REWARD_SHARE[config.reward_at] / config.lookahead_scale)
+def lookahead_rewards(slot_scores: NDArray[Any], config: NetworkConfig) -> Float32s:
+    """[terms, slots]: the predicted rewards, from the lookahead's scaled predictions."""
+    rewards: Float32s = slot_scores.astype(np.float32) * np.float32(
+        REWARD_SHARE[config.reward_at] / config.lookahead_scale
+    )
     return rewards
 
 
 class NodeWords(NamedTuple):
-    """Which words lie below each node: pairs (node, word), and how many words a node has."""
+    """The words below each node: pairs (node, word), and the number of words below each node [nodes]."""
 
     nodes: NDArray[np.int32]
     words: NDArray[np.int32]
@@ -99,17 +97,17 @@ class NodeWords(NamedTuple):
 
 
 def node_words(trie: Trie) -> NodeWords:
-    """For the learner, whose sums are made over all pairs at once."""
-    counts, parents = _counts(trie.first_child, trie.num_children, trie.word)
-    nodes, words = _pairs(trie.word, parents)
+    """For the learner, which sums over all pairs at once."""
+    counts, parents = _count_words(trie.first_child, trie.num_children, trie.word)
+    nodes, words = _node_word_pairs(trie.word, parents)
     return NodeWords(nodes, words, counts)
 
 
 @kernel
-def _counts(
+def _count_words(
     first: NDArray[np.int32], count: NDArray[np.uint16], word: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """How many words end at or below each node, and each node's parent."""
+    """The number of words that end at or below each node, and each node's parent: both [nodes]."""
     parents = np.full(len(first), -1, np.int32)
     for node in range(len(first)):
         for child in range(first[node], first[node] + count[node]):
@@ -126,7 +124,7 @@ def _counts(
 def _means(
     values: Float32s, word: NDArray[np.int32], parents: NDArray[np.int32], counts: NDArray[np.int32]
 ) -> Float32s:
-    """The mean of the words' vectors [words, width] below each node [nodes, width]."""
+    """The mean [nodes, width] of the vectors [words, width] of all words below each node."""
     sums = np.zeros((len(word), values.shape[1]), np.float32)
     for node in range(len(word) - 1, -1, -1):
         if word[node] >= 0:
@@ -143,7 +141,9 @@ def _means(
 
 
 @kernel
-def _pairs(word: NDArray[np.int32], parents: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _node_word_pairs(
+    word: NDArray[np.int32], parents: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     size = 0
     for node in range(len(word)):
         at = node if word[node] >= 0 else -1
@@ -151,49 +151,49 @@ def _pairs(word: NDArray[np.int32], parents: NDArray[np.int32]) -> tuple[NDArray
             size += 1
             at = parents[at]
     nodes, words = np.empty(size, np.int32), np.empty(size, np.int32)
-    found = 0
+    pair = 0
     for node in range(len(word)):
         at = node if word[node] >= 0 else -1
         while at >= 0:
-            nodes[found], words[found] = at, word[node]
-            found += 1
+            nodes[pair], words[pair] = at, word[node]
+            pair += 1
             at = parents[at]
     return nodes, words
 
 
-def node_prior_logits(slots: Float32s, terms: Sequence[Term], tries: LocalTries) -> Float32s:
-    """[2, nodes, slots]: the log of the cloned agent's weight of all words below a node, and of the one ending there.
+def node_prior_logits(slot_scores: Float32s, terms: Sequence[Term], tries: LocalTries) -> Float32s:
+    """[2, nodes, slots]: log of the summed prior of all words below a node, and of the one that ends there.
 
-    A word that stands in several places is shared among them, so that what it weighs in all is what it weighs there.
+    The prior of a word that occurs in several sources is divided among them, so that the sum over sources is right.
     """
-    own = slots - np.log(_places(terms)).astype(np.float32)
-    _, parents = _counts(tries.trie.first_child, tries.trie.num_children, tries.trie.word)
-    return _lean(own, tries.trie.word, parents)
+    scores = slot_scores - np.log(_source_counts(terms)).astype(np.float32)
+    _, parents = _count_words(tries.trie.first_child, tries.trie.num_children, tries.trie.word)
+    return _sum_priors(scores, tries.trie.word, parents)
 
 
-def _places(terms: Sequence[Term]) -> Float32s:
-    """[terms, slots]: in how many tries a word can be found for a slot."""
-    anywhere = np.array([[source in term.sources for source in LOCAL] for term in terms], np.float32)
-    anywhere = anywhere.reshape(len(terms), len(LOCAL))
-    title = anywhere[:, LOCAL.index("title")]
-    found = np.ones((len(terms), len(SLOTS)), np.float32)
+def _source_counts(terms: Sequence[Term]) -> Float32s:
+    """[terms, slots]: the number of sources in which a term can be used with a slot."""
+    in_source = np.array([[source in term.sources for source in LOCAL] for term in terms], np.float32)
+    in_source = in_source.reshape(len(terms), len(LOCAL))
+    title = in_source[:, LOCAL.index("title")]
+    counts = np.ones((len(terms), len(SLOTS)), np.float32)
     for operator in range(len(OPERATORS)):
         for field in range(2):
             slot = SLOT_TABLE[operator, field]
             if slot >= 0:
-                plain, rest = OPERATORS[operator].op == "or", anywhere.sum(1) - title
-                found[:, slot] = anywhere.sum(1) if plain else title if field == 1 else rest
-    return np.maximum(found, np.float32(1))
+                plain, rest = OPERATORS[operator].op == "or", in_source.sum(1) - title
+                counts[:, slot] = in_source.sum(1) if plain else title if field == 1 else rest
+    return np.maximum(counts, np.float32(1))
 
 
 @kernel
-def _lean(own: Float32s, word: NDArray[np.int32], parents: NDArray[np.int32]) -> Float32s:
-    out = np.full((2, len(word), own.shape[1]), NOWHERE, np.float32)
+def _sum_priors(scores: Float32s, word: NDArray[np.int32], parents: NDArray[np.int32]) -> Float32s:
+    out = np.full((2, len(word), scores.shape[1]), NOWHERE, np.float32)
     for node in range(len(word) - 1, -1, -1):
-        for slot in range(own.shape[1]):
+        for slot in range(scores.shape[1]):
             if word[node] >= 0:
-                out[1, node, slot] = own[word[node], slot]
-                out[0, node, slot] = np.logaddexp(out[0, node, slot], own[word[node], slot])
+                out[1, node, slot] = scores[word[node], slot]
+                out[0, node, slot] = np.logaddexp(out[0, node, slot], scores[word[node], slot])
             if parents[node] >= 0:
                 out[0, parents[node], slot] = np.logaddexp(out[0, parents[node], slot], out[0, node, slot])
     return out

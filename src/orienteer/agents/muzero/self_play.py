@@ -38,29 +38,31 @@ from orienteer.rocchio.vocabulary import Vocabulary, Word, ideal_observation, id
 from orienteer.session import UNDO, Action, Environment, Session, Settings, Term
 from orienteer.session.score import reward
 
-_RAREST = 100  # words of the ideal observation, as Rocchio's N
+_RAREST = 100  # terms of the ideal observation, as Rocchio's N
 
 
 class IdealTerms:
-    """Knows Σ_* of questions; an environment asks and reads for it."""
+    """Σ_*, the terms of the ideal observation of a question; an environment searches and reads for it."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._vocabulary = Vocabulary(environment.engine)
 
     def ideals(self, sessions: Sequence[Session]) -> list[frozenset[Word] | None]:
-        """Σ_* of each session just opened; None where no ideal query finds anything."""
-        asked: list[tuple[int, Refinement]] = []
+        """Σ_* of each session just opened; None where no ideal query has hits."""
+        refinements: list[tuple[int, Refinement]] = []
         for position, session in enumerate(sessions):
             queries = ideal_queries(session.question, self._environment.lexicon)
             if queries and not session.ended:
-                asked.append((position, queries[0].refinements[0]))
-        # A term of one answer's words is a refinement like any other: the session tells what it found.
-        taken = self._environment.step([sessions[position] for position, _ in asked], [action for _, action in asked])
-        found: list[frozenset[Word] | None] = [None] * len(sessions)
-        for (position, _), session in zip(asked, taken, strict=True):
-            found[position] = self._sigma(session.question, session)
-        return found
+                refinements.append((position, queries[0].refinements[0]))
+        # An ideal query is a refinement like any other: the session's last step has its hits.
+        stepped = self._environment.step(
+            [sessions[position] for position, _ in refinements], [action for _, action in refinements]
+        )
+        ideals: list[frozenset[Word] | None] = [None] * len(sessions)
+        for (position, _), session in zip(refinements, stepped, strict=True):
+            ideals[position] = self._sigma(session.question, session)
+        return ideals
 
     def _sigma(self, question: Question, session: Session) -> frozenset[Word] | None:
         hits = {hit.id for hit in session.steps[-1].hits}
@@ -78,13 +80,13 @@ def promoted_terms(terms: Sequence[Term], ideal: frozenset[Word]) -> list[bool]:
 
 
 def guided_probability(start: float, steps: int, update: int) -> float:
-    """Falls evenly from `start` to 0 over so many updates."""
+    """Falls linearly from `start` to 0 over `steps` updates."""
     return max(0.0, start * (1 - update / steps)) if steps > 0 else 0.0
 
 
 @dataclass(slots=True)
 class _Game:
-    """An episode under way."""
+    """An episode that is being played."""
 
     number: int
     session: Session
@@ -104,7 +106,7 @@ def play_episodes(
     guided_share: float = 0.0,
     keep_rows: bool = False,
 ) -> list[Trajectory]:
-    """One episode a question, which comes with the episode's number: the number and the seed decide every draw."""
+    """One episode per (episode number, question): the number and the seed determine all randomness."""
     sessions = environment.open([question for _, question in questions])
     draws = [np.random.default_rng([seed, number]) for number, _ in questions]
     guided = [draw.random() < guided_share for draw in draws]
@@ -114,53 +116,66 @@ def play_episodes(
         for (number, _), session, draw, ideal in zip(questions, sessions, draws, ideals, strict=True)
     ]
     for _ in range(pipeline.config.training.episode_length):
-        going = [game for game in games if not game.session.ended]
-        if not going:
+        active = [game for game in games if not game.session.ended]
+        if not active:
             break
-        _play_turn(environment, pipeline, networks, going, keep_rows)
-    return [_episode(game) for game in games]
+        _play_step(environment, pipeline, networks, active, keep_rows)
+    return [_trajectory(game) for game in games]
 
 
-def _play_turn(
+def _play_step(
     environment: Environment, pipeline: ObservationPipeline, networks: Networks, games: Sequence[_Game], keep_rows: bool
 ) -> None:
-    """A refinement in every game; or the last one is taken back, where the agent would, and nothing is remembered."""
+    """Plays a step of every game; an undo, wherever the agent would undo, is not kept as a step."""
     config = pipeline.config
     observations = environment.observe([game.session for game in games])
-    seen = pipeline.see(observations)
-    on = [
+    encoded_observations = pipeline.encode(observations)
+    playing = [
         position
-        for position, (observation, (_, encoded)) in enumerate(zip(observations, seen, strict=True))
+        for position, (observation, (_, encoded)) in enumerate(zip(observations, encoded_observations, strict=True))
         if not (observation.refinements and below_undo_threshold(encoded, config))
     ]
-    tries = {position: _tries(seen[position][0], pipeline.term_tokenizer, games[position]) for position in on}
-    pasts = {
+    tries = {
+        position: _tries(encoded_observations[position][0], pipeline.term_tokenizer, games[position])
+        for position in playing
+    }
+    histories = {
         position: pipeline.action_history(observations[position].refinements, config.networks.history)
-        for position in on
+        for position in playing
     }
     roots = []
-    for position in on:
-        (tokenized, encoded), observation = seen[position], observations[position]
-        left, may_stop = observation.steps_left, observation.may_stop
-        roots.append(root_state(networks, encoded, tokenized.terms, tries[position], pasts[position], left, may_stop))
+    for position in playing:
+        (tokenized, encoded), observation = encoded_observations[position], observations[position]
+        steps_left, may_stop = observation.steps_left, observation.may_stop
+        roots.append(
+            root_state(networks, encoded, tokenized.terms, tries[position], histories[position], steps_left, may_stop)
+        )
     plans = plan_steps(
-        networks, roots, config.search, [games[position].draw for position in on], config.training.temperature,
+        networks, roots, config.search, [games[position].draw for position in playing], config.training.temperature,
         threads=pipeline.threads, together=config.training.recurrent_batch,
     )  # fmt: skip
     actions: list[Action] = [UNDO] * len(games)
-    for position, plan in zip(on, plans, strict=True):
-        actions[position] = plan.action(seen[position][0].terms)
-    before = [game.session for game in games]
-    for game, session in zip(games, environment.step(before, actions), strict=True):
+    for position, plan in zip(playing, plans, strict=True):
+        actions[position] = plan.action(encoded_observations[position][0].terms)
+    sessions = [game.session for game in games]
+    for game, session in zip(games, environment.step(sessions, actions), strict=True):
         game.session = session
-    for position, plan, root in zip(on, plans, roots, strict=True):
-        game, (tokenized, encoded) = games[position], seen[position]
+    for position, plan, root in zip(playing, plans, roots, strict=True):
+        game, (tokenized, encoded) = games[position], encoded_observations[position]
         if plan.actions:
-            gain = _gain(before[position], game.session, plan, config)
-            left = int(root.grammar_state[STEPS_LEFT])
+            step_reward = _reward(sessions[position], game.session, plan, config)
+            steps_left = int(root.grammar_state[STEPS_LEFT])
             game.steps.append(
                 make_step(
-                    tokenized, encoded, tries[position], pasts[position], plan, gain, left, root.may_stop, keep_rows
+                    tokenized,
+                    encoded,
+                    tries[position],
+                    histories[position],
+                    plan,
+                    step_reward,
+                    steps_left,
+                    root.may_stop,
+                    keep_rows,
                 )
             )
 
@@ -168,13 +183,13 @@ def _play_turn(
 def _ideals(
     environment: Environment, sessions: Sequence[Session], guided: Sequence[bool]
 ) -> list[frozenset[Word] | None]:
-    found: list[frozenset[Word] | None] = [None] * len(sessions)
+    ideals: list[frozenset[Word] | None] = [None] * len(sessions)
     positions = [position for position, wanted in enumerate(guided) if wanted]
     if positions:
-        told = IdealTerms(environment).ideals([sessions[position] for position in positions])
-        for position, ideal in zip(positions, told, strict=True):
-            found[position] = ideal
-    return found
+        terms = IdealTerms(environment).ideals([sessions[position] for position in positions])
+        for position, ideal in zip(positions, terms, strict=True):
+            ideals[position] = ideal
+    return ideals
 
 
 def _tries(tokenized: TokenizedObservation, term_tokenizer: TermTokenizer, game: _Game) -> LocalTries:
@@ -182,8 +197,8 @@ def _tries(tokenized: TokenizedObservation, term_tokenizer: TermTokenizer, game:
     return local_tries(tokenized.terms, term_tokenizer, wanted)
 
 
-def _gain(was: Session, now: Session, plan: PlannedStep, config: Config) -> float:
-    """The reward of a turn: what its query adds to the score; stopping adds nothing."""
+def _reward(was: Session, now: Session, plan: PlannedStep, config: Config) -> float:
+    """The reward of a step: the gain in score of its query; 0 for stopping."""
     if plan.word < 0 or len(now.steps) == len(was.steps):
         return 0.0
     last = now.steps[-1]
@@ -192,7 +207,7 @@ def _gain(was: Session, now: Session, plan: PlannedStep, config: Config) -> floa
     return reward(last.score, was.score) - (config.training.empty_penalty if last.dead_end else 0.0)
 
 
-def _episode(game: _Game) -> Trajectory:
+def _trajectory(game: _Game) -> Trajectory:
     session = game.session
     first, last = session.steps[0].score if session.steps else None, session.score
     return Trajectory(
@@ -202,7 +217,7 @@ def _episode(game: _Game) -> Trajectory:
 
 
 def reanalyse(steps: Sequence[TrajectoryStep], networks: Networks, config: Config, seed: int) -> list[TrajectoryStep]:
-    """Old turns with the policies and values that newer weights find along the same actions (reanalyse)."""
+    """Old steps with the search policies and values of newer weights along the same actions (MuZero Reanalyze)."""
     roots = [
         root_state(
             networks, step.encoded, step.term_sources, step.tries, step.history.tolist(), step.steps_left, step.may_stop
@@ -218,7 +233,7 @@ def reanalyse(steps: Sequence[TrajectoryStep], networks: Networks, config: Confi
 
 @dataclass(frozen=True, slots=True)
 class ActorTask:
-    """An actor's chunk: the numbers of its episodes, [first, first + count)."""
+    """A chunk of episodes for an actor: their numbers are [first, first + count)."""
 
     number: int
     first: int
@@ -229,7 +244,7 @@ class ActorTask:
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayContext:
-    """Engine, reader, questions and h's parts, opened once for everything in a process."""
+    """Engine, reader, questions and encoder, opened once per process."""
 
     engine: Engine
     reader: Reader
@@ -254,7 +269,7 @@ class SelfPlayContext:
         tokenizer = base.plain_tokenizer()
         grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
         encoder = Encoder(base.bert, base.tensors, tokenizer, threads=threads)
-        pipeline = ObservationPipeline.of(tokenizer, engine, encoder, grammar, config, threads)
+        pipeline = ObservationPipeline.create(tokenizer, engine, encoder, grammar, config, threads)
         index = vocabulary_trie(engine, pipeline.term_tokenizer)
         return cls(engine, reader, questions, base, encoder, pipeline, grammar, index, config)
 
@@ -267,7 +282,7 @@ class SelfPlayContext:
 
 
 class Actor:
-    """Plays the episodes of tasks with the weights that are newest then."""
+    """Plays the episodes of tasks with the newest published weights."""
 
     def __init__(self, context: SelfPlayContext, keep_rows: bool = False) -> None:
         if not context.questions:
@@ -284,13 +299,13 @@ class Actor:
         training = context.config.training
         self._environment = self._environment or context.environment(task.seed)
         return play_episodes(
-            self._environment, pipeline, networks, self._asked(task), task.seed,
+            self._environment, pipeline, networks, self._questions_of(task), task.seed,
             guided_share=guided_probability(training.guided_share, training.guided_updates, update),
             keep_rows=self._keep_rows,
         )  # fmt: skip
 
     def _pipeline(self, tensors: dict[str, NDArray[Any]]) -> tuple[ObservationPipeline, NDArray[np.float32]]:
-        """As they were; with new eyes where h is trained too."""
+        """Pipeline and word embeddings: as opened, or with the newest encoder where h is trained too."""
         context = self._context
         seen = {name: value for name, value in tensors.items() if not name.startswith(OWN)}
         if not seen:
@@ -298,26 +313,26 @@ class Actor:
         tokenizer = context.base.plain_tokenizer()
         threads = context.pipeline.threads
         encoder = Encoder(context.base.bert, {**context.base.tensors, **seen}, tokenizer, threads=threads)
-        return ObservationPipeline.of(
+        return ObservationPipeline.create(
             tokenizer, context.engine, encoder, context.grammar, context.config, threads
         ), encoder.word_embeddings
 
-    def _asked(self, task: ActorTask) -> list[tuple[int, Question]]:
-        """Each question once in every round, in a new order each time."""
+    def _questions_of(self, task: ActorTask) -> list[tuple[int, Question]]:
+        """Each question once in every epoch, in a new order each time."""
         questions = self._context.questions
-        asked = []
+        chosen = []
         for number in range(task.first, task.first + task.count):
-            round_, position = divmod(number, len(questions))
-            order = np.random.default_rng([task.seed, 4, round_]).permutation(len(questions))
-            asked.append((number, questions[int(order[position])]))
-        return asked
+            epoch, position = divmod(number, len(questions))
+            order = np.random.default_rng([task.seed, 4, epoch]).permutation(len(questions))
+            chosen.append((number, questions[int(order[position])]))
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
 class ActorFactory:
-    """Opens index, reader and questions in whichever process the actor lives.
+    """Opens index, reader and questions in the actor's process.
 
-    `only` are the ids of the questions to play, as sessions name them; none: all that have answers.
+    `only`: the ids of the questions to play, as sessions name them; empty: all that have answers.
     """
 
     index: str

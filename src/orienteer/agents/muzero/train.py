@@ -1,9 +1,9 @@
-"""A run of MuZero, from top to bottom: actors play, the learner learns, weights go back to the actors (needs torch).
+"""The training loop of MuZero: actors play, the learner learns, weights are published to the actors. Needs torch.
 
-Everything goes on in this process, or actors are processes or a Ray cluster (`cluster.py`); either way an actor is
-given a numbered chunk of episodes, looks up the newest weights, plays, and returns them. A chunk that is done again
-because its worker died has the same numbers, so that no episode counts twice. In one process a run that was killed
-goes on to the very weights that it would have reached.
+Actors run in this process, in processes of their own, or on a Ray cluster (`workers.py`). An actor gets a numbered
+chunk of episodes, loads the newest weights, plays, and returns trajectories. A chunk that is played again because its
+worker died has the same numbers, so that no episode counts twice. In one process, a run that was killed resumes to
+exactly the weights that it would have reached.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ from orienteer.errors import TrainingError
 from orienteer.training.log import TrainingLog
 from orienteer.workers import MakeWork, run_chunks
 
-# Folders inside that of the run: the weights that were judged best, and those at the end.
+# Folders inside that of the run: the weights with the best evaluation, and the last ones.
 BEST, LAST = "best", "last"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How long, and where.
+    """How long a run lasts, and where it runs.
 
-    chunks         to be played in all
-    clone_updates  of the weights by imitation of demonstrations, before anything is played
-    demonstrations share of a batch that stays demonstrations afterwards
-    judge_chunks   between two judgements
+    out             folder of checkpoints, logs and weights
+    chunks          of episodes in all
+    clone_updates   of the weights by imitation of demonstrations, before self-play
+    demonstrations  share of demonstrations in each batch of self-play
+    judge_chunks    chunks between two evaluations
+    patience        evaluations without a new best one before the run stops; 0: never
     """
 
     out: Path
@@ -66,7 +68,7 @@ class Run:
 
 @dataclass(slots=True)
 class RunState:
-    """Where a run stands, as a checkpoint keeps it."""
+    """The counters of a run, as a checkpoint stores them."""
 
     cloned: int = 0
     update: int = 0
@@ -80,7 +82,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class ChunkReport:
-    """What a caller may show: one line a chunk."""
+    """Progress after a chunk (-1: imitation): statistics, and the measures of an evaluation if there was one."""
 
     chunk: int
     update: int
@@ -96,17 +98,17 @@ Keep = Callable[[Path, Mapping[str, NDArray[Any]], Mapping[str, Any]], None]
 class RunComponents:
     """What a run is made of.
 
-    model      g, f and what leads into them; `h` where h is trained too
-    words      [pieces, width] the encoder's word table, for searches over old turns
-    make_actor picklable: gives the work of an actor, from a task to its episodes
-    judge      from weights to measures; `reward` is what counts
-    keep       writes an agent's folder from weights and notes
+    model            g, f and their inputs; `h` where h is trained too
+    word_embeddings  [pieces, width] the encoder's word table, for reanalysis
+    make_actor       picklable factory of an actor: a function from a task to its trajectories
+    judge            evaluates weights; `reward` decides which are best
+    keep             writes a model folder from weights and notes
     """
 
     model: MuZeroModel
     grammar: QueryGrammar
     index: Trie
-    words: NDArray[np.float32]
+    word_embeddings: NDArray[np.float32]
     make_actor: MakeWork[ActorTask, list[Trajectory]]
     h: torch.nn.Module | None = None
     judge: Judge | None = None
@@ -118,14 +120,14 @@ def train(
     run: Run,
     parts: RunComponents,
     demonstrations: Sequence[Trajectory] = (),
-    show: Callable[[ChunkReport], None] = lambda progress: None,
+    show: Callable[[ChunkReport], None] = lambda report: None,
 ) -> RunState:
-    """Trains from the last checkpoint in `run.out` if there is one; leaves the best weights in `run.out / best`."""
+    """Trains from the checkpoint in `run.out` if there is one; leaves the best weights in `run.out / best`."""
     return _Learner(config, run, parts, demonstrations, show).run()
 
 
 class _Learner:
-    """A run under way."""
+    """The state of a run."""
 
     def __init__(
         self, config: Config, run: Run, parts: RunComponents, demonstrations: Sequence[Trajectory],
@@ -145,33 +147,33 @@ class _Learner:
         self.demonstrations = ReplayBuffer(_unbounded(config), discount)
         self.demonstrations.add(demonstrations)
         self.batcher = BatchMaker(parts.grammar, parts.index, config.training.unroll, config.networks, discount)
-        self.place = RunState(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
+        self.state = RunState(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
         self.watch = (
-            CollapseDetector.from_dict(run.limits, self.place.watch)
-            if self.place.watch
+            CollapseDetector.from_dict(run.limits, self.state.watch)
+            if self.state.watch
             else CollapseDetector(run.limits)
         )
-        self.began, self.already, self.saved = time.monotonic(), self.place.spent, time.monotonic()
+        self.began, self.already, self.saved = time.monotonic(), self.state.spent, time.monotonic()
         self.log = TrainingLog(run.out)
 
     def run(self) -> RunState:
-        if self.place.stopped:
-            return self.place
+        if self.state.stopped:
+            return self.state
         self._imitate()
         self._publish()
-        waiting = self._tasks()
-        if waiting:
-            results = run_chunks(self.parts.make_actor, waiting, workers=self.options.workers, ray=self.options.ray)
-            self._play(iter(results), waiting)
-        if self.place.best is None or (self.parts.judge is None and not self.place.stopped):
+        tasks = self._tasks()
+        if tasks:
+            results = run_chunks(self.parts.make_actor, tasks, workers=self.options.workers, ray=self.options.ray)
+            self._play(iter(results), tasks)
+        if self.state.best is None or (self.parts.judge is None and not self.state.stopped):
             self._keep({})
         self._keep({}, LAST)
         self._save()
-        return self.place
+        return self.state
 
     def _tasks(self) -> list[ActorTask]:
         count = self.config.training.episodes
-        done = set(self.place.done)
+        done = set(self.state.done)
         return [
             ActorTask(number, number * count, count, self.options.seed, str(self.options.out))
             for number in range(self.options.chunks)
@@ -183,23 +185,23 @@ class _Learner:
             raise TrainingError("updates by imitation were asked for, but there are no demonstrations")
         sums: Counter[str] = Counter()
         summed = 0
-        while self.place.cloned < self.options.clone_updates and not self._late():
-            chance = np.random.default_rng([self.options.seed, 1, self.place.cloned])
-            starts = self._drawn(self.demonstrations, self.config.training.batch, chance)[1]
+        while self.state.cloned < self.options.clone_updates and not self._late():
+            random = np.random.default_rng([self.options.seed, 1, self.state.cloned])
+            starts = self._sample(self.demonstrations, self.config.training.batch, random)[1]
             sums.update(self._learn(starts, self.config.training.imitation_rate)[0])
-            self.place.cloned += 1
+            self.state.cloned += 1
             summed += 1
-            if self.place.cloned % 50 == 0 or self.place.cloned == self.options.clone_updates:
+            if self.state.cloned % 50 == 0 or self.state.cloned == self.options.clone_updates:
                 values = {name: value / summed for name, value in sums.items()}
-                self._report(ChunkReport(-1, self.place.cloned, values, {}))
+                self._report(ChunkReport(-1, self.state.cloned, values, {}))
                 sums.clear()
                 summed = 0
-                self._save_now_and_then()
-        if self.place.best is None and not self.place.done:
-            # What nothing has been played for yet is the best so far: reinforcement has to be better than it.
+                self._save_if_due()
+        if self.state.best is None and not self.state.done:
+            # The weights before self-play are the first best: self-play has to beat them.
             judged = self._judge()
             if judged:
-                self._report(ChunkReport(-1, self.place.cloned, {}, judged))
+                self._report(ChunkReport(-1, self.state.cloned, {}, judged))
             self._save()
 
     def _play(self, results: Iterator[tuple[int, list[Trajectory]]], tasks: Sequence[ActorTask]) -> None:
@@ -210,126 +212,128 @@ class _Learner:
             self.replay.add(trajectories)
             values = self._learn_from(trajectories)
             values |= {"seconds playing": played - began, "seconds learning": time.monotonic() - played}
-            self.place.done.append(task.number)
-            why = self.watch.see(values.get("entropy", 1.0), values["reward"])
-            self.place.watch = self.watch.as_dict()
+            self.state.done.append(task.number)
+            reason = self.watch.update(values.get("entropy", 1.0), values["reward"])
+            self.state.watch = self.watch.as_dict()
             self._publish()
             judged: Mapping[str, float] = {}
-            if len(self.place.done) % self.options.judge_chunks == 0:
+            if len(self.state.done) % self.options.judge_chunks == 0:
                 judged = self._judge()
-            self._report(ChunkReport(task.number, self.place.update, values, judged))
-            if why:
-                self.place.stopped = f"collapsed: {why}"
-            elif self.options.patience and self.place.misses >= self.options.patience:
-                self.place.stopped = f"no better judgement in the last {self.place.misses}"
-            self._save_now_and_then(bool(judged) or bool(self.place.stopped))
-            if self.place.stopped or self._late():
+            self._report(ChunkReport(task.number, self.state.update, values, judged))
+            if reason:
+                self.state.stopped = f"collapsed: {reason}"
+            elif self.options.patience and self.state.misses >= self.options.patience:
+                self.state.stopped = f"no better judgement in the last {self.state.misses}"
+            self._save_if_due(bool(judged) or bool(self.state.stopped))
+            if self.state.stopped or self._late():
                 break
             began = time.monotonic()
 
     def _learn_from(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-        """The updates that one chunk brings, and what to log of it."""
+        """The updates after a chunk; returns what to log."""
         sums: Counter[str] = Counter()
         training = self.config.training
         updates = training.updates if len(self.replay) else 0
         for _ in range(updates):
-            chance = np.random.default_rng([self.options.seed, 2, self.place.update])
-            shown = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
-            places, starts = self._drawn(self.replay, training.batch - shown, chance)
-            # Advice chooses by what the agent does not see: what it gained tells nothing of what the agent will.
+            random = np.random.default_rng([self.options.seed, 2, self.state.update])
+            num_demonstrations = round(training.batch * self.options.demonstrations) if len(self.demonstrations) else 0
+            positions, starts = self._sample(self.replay, training.batch - num_demonstrations, random)
+            # Guided exploration uses what the agent cannot observe: its rewards say nothing about the agent's own.
             starts = [replace(start, learn_value=not start.trajectory.guided) for start in starts]
-            if shown:
-                others = self._drawn(self.demonstrations, shown, chance)[1]
+            if num_demonstrations:
+                others = self._sample(self.demonstrations, num_demonstrations, random)[1]
                 starts += [replace(start, learn_value=False) for start in others]
-            found, errors = self._learn(starts, training.learning_rate)
-            self.replay.surprise(places, errors[: len(places)])
-            sums.update(found)
-            self.place.update += 1
-        self._rethink()
+            parts, errors = self._learn(starts, training.learning_rate)
+            self.replay.update_priorities(positions, errors[: len(positions)])
+            sums.update(parts)
+            self.state.update += 1
+        self._reanalyse()
         return {**{name: value / max(1, updates) for name, value in sums.items()}, **summary(trajectories)}
 
-    def _drawn(
-        self, buffer: ReplayBuffer, count: int, chance: np.random.Generator
+    def _sample(
+        self, buffer: ReplayBuffer, count: int, random: np.random.Generator
     ) -> tuple[Sequence[tuple[int, int]], list[UnrollStart]]:
-        """So many turns of a memory, by their places in it and as starts."""
-        drawn = buffer.draw(count, chance)
+        """Samples steps of a buffer: their positions in it, and where to unroll."""
+        sample = buffer.sample(count, random)
         starts = []
-        for (owner, step), weight in zip(drawn.positions, drawn.weights, strict=True):
-            path = buffer.sequence(owner)
-            rules = int(path.starts[step + 1] - path.starts[step])
-            skip = int(chance.integers(rules)) if rules > self.config.training.unroll else 0
-            starts.append(UnrollStart(buffer.trajectories[owner], path, step, skip, float(weight)))
-        return drawn.positions, starts
+        for (owner, step), weight in zip(sample.positions, sample.weights, strict=True):
+            sequence = buffer.sequence(owner)
+            rules = int(sequence.starts[step + 1] - sequence.starts[step])
+            first_loss = int(random.integers(rules)) if rules > self.config.training.unroll else 0
+            starts.append(UnrollStart(buffer.trajectories[owner], sequence, step, first_loss, float(weight)))
+        return sample.positions, starts
 
     def _learn(self, starts: Sequence[UnrollStart], rate: float) -> tuple[Mapping[str, float], NDArray[np.float64]]:
-        """One update; the losses, and how far each first value was off."""
+        """One update; returns the losses, and the error of each first value [B]."""
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["share"]
-        see = self.parts.h if self.parts.h is not None else stored_encodings
-        found = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, see)
+        encode = self.parts.h if self.parts.h is not None else stored_encodings
+        computed = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, encode)
         self.optimiser.zero_grad()
-        found.total.backward()
+        computed.total.backward()
         parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
         if self.config.training.clip:
             torch.nn.utils.clip_grad_norm_(parameters, self.config.training.clip)
         self.optimiser.step()
-        return found.parts, found.errors
+        return computed.parts, computed.errors
 
-    def _rethink(self) -> None:
-        """Some old turns are searched again with the newest weights."""
+    def _reanalyse(self) -> None:
+        """Searches some old steps again with the newest weights."""
         training = self.config.training
         count = int(training.reanalyse * training.batch)
         if not count or not len(self.replay) or self.parts.h is not None:
             return
-        chance = np.random.default_rng([self.options.seed, 3, self.place.update])
-        places = list(dict.fromkeys(self.replay.draw(count, chance).positions))
-        steps: list[TrajectoryStep] = [self.replay.trajectories[owner].steps[step] for owner, step in places]
+        random = np.random.default_rng([self.options.seed, 3, self.state.update])
+        positions = list(dict.fromkeys(self.replay.sample(count, random).positions))
+        steps: list[TrajectoryStep] = [self.replay.trajectories[owner].steps[step] for owner, step in positions]
         networks = Networks(
-            self.model.tensors(), self.config.networks, self.parts.words, self.parts.grammar, self.parts.index
+            self.model.tensors(), self.config.networks, self.parts.word_embeddings, self.parts.grammar, self.parts.index
         )
-        for (owner, step), made in zip(places, reanalyse(steps, networks, self.config, self.place.update), strict=True):
-            self.replay.with_new_search(owner, step, made)
+        for (owner, step), new_step in zip(
+            positions, reanalyse(steps, networks, self.config, self.state.update), strict=True
+        ):
+            self.replay.replace_step(owner, step, new_step)
 
     def _weights(self) -> dict[str, NDArray[Any]]:
         own = {f"muzero.{name}": value for name, value in self.model.tensors().items()}
-        seen: dict[str, NDArray[Any]] = self.parts.h.tensors() if self.parts.h is not None else {}
-        return {**own, **seen}
+        encoder: dict[str, NDArray[Any]] = self.parts.h.tensors() if self.parts.h is not None else {}
+        return {**own, **encoder}
 
     def _publish(self) -> None:
-        publish(self.options.out, self._weights(), self.place.update)
+        publish(self.options.out, self._weights(), self.state.update)
 
     def _judge(self) -> Mapping[str, float]:
-        """What the weights are worth; the best are kept. Without a judge they are worth what they last played."""
+        """Evaluates the weights and keeps the best; without a judge, by the running mean reward of self-play."""
         measures: Mapping[str, float] = {}
         if self.parts.judge is not None:
             measures = self.parts.judge(self._weights())
-            worth = measures["reward"]
+            score = measures["reward"]
         elif self.watch.reward is not None:
-            worth = self.watch.reward
+            score = self.watch.reward
         else:
             return {}
-        if self.place.best is None or worth > self.place.best:
-            self.place.best, self.place.misses = worth, 0
+        if self.state.best is None or score > self.state.best:
+            self.state.best, self.state.misses = score, 0
             self._keep(measures)
         else:
-            self.place.misses += 1
+            self.state.misses += 1
         self._log({f"dev/{name}": value for name, value in measures.items()})
         return measures
 
     def _keep(self, measures: Mapping[str, float], name: str = BEST) -> None:
         if self.parts.keep is not None:
             notes = {
-                "update": self.place.update, "cloned_updates": self.place.cloned, "measures": dict(measures),
+                "update": self.state.update, "cloned_updates": self.state.cloned, "measures": dict(measures),
                 "seconds": round(self._spent()), "seed": self.options.seed,
             }  # fmt: skip
             self.parts.keep(self.options.out / name, self._weights(), notes)
 
-    def _report(self, progress: ChunkReport) -> None:
-        self._log({_named(name): value for name, value in progress.values.items()})
-        self.show(progress)
+    def _report(self, report: ChunkReport) -> None:
+        self._log({_named(name): value for name, value in report.values.items()})
+        self.show(report)
 
     def _log(self, values: Mapping[str, float]) -> None:
-        self.log.add(self.place.cloned + self.place.update, values)
+        self.log.add(self.state.cloned + self.state.update, values)
 
     def _spent(self) -> float:
         return self.already + time.monotonic() - self.began
@@ -337,13 +341,13 @@ class _Learner:
     def _late(self) -> bool:
         return bool(self.options.minutes) and self._spent() >= 60 * self.options.minutes
 
-    def _save_now_and_then(self, now: bool = False) -> None:
+    def _save_if_due(self, now: bool = False) -> None:
         if now or time.monotonic() - self.saved >= 60 * self.options.checkpoint_minutes:
             self._save()
 
     def _save(self) -> None:
-        self.place.spent = self._spent()
-        checkpoint.save(self.options.out, self.modules, self.optimiser, self.replay, asdict(self.place))
+        self.state.spent = self._spent()
+        checkpoint.save(self.options.out, self.modules, self.optimiser, self.replay, asdict(self.state))
         self.saved = time.monotonic()
 
 

@@ -25,9 +25,11 @@ from orienteer.reader.encoding import pieces
 from orienteer.session import Term
 from orienteer.session.observation import Source
 
+# Sources of terms within an observation.
 LOCAL: tuple[Source, ...] = ("question", "title", "snippet", "answer")
-MOST_PIECES = 16  # of a word; what follows is left out
-ENDS, CHILD_ENDS, CHILD_GOES_ON = 1, 2, 4  # what is told of a node: a word ends here; at a child; a child has children
+MOST_PIECES = 16  # of a word; the rest is cut off
+# Flags of a node: a word ends here; a word ends at a child; a child has children.
+ENDS, CHILD_ENDS, CHILD_GOES_ON = 1, 2, 4
 
 Pieces = tuple[int, ...]
 
@@ -50,12 +52,12 @@ class Trie(NamedTuple):
 
     def child(self, node: int, piece: int) -> int:
         """The child with a piece; -1 where there is none."""
-        found = self.children(node)
-        position = int(np.searchsorted(self.piece[found.start : found.stop], piece))
-        return found[position] if position < len(found) and self.piece[found[position]] == piece else -1
+        children = self.children(node)
+        position = int(np.searchsorted(self.piece[children.start : children.stop], piece))
+        return children[position] if position < len(children) and self.piece[children[position]] == piece else -1
 
     def words(self) -> Iterator[tuple[Pieces, int]]:
-        """Every word with its number, by walking: slow, for tests and displays."""
+        """Every word with its number, by a walk through the trie: slow, for tests."""
         waiting: list[tuple[int, Pieces]] = [(0, ())]
         while waiting:
             node, before = waiting.pop()
@@ -65,7 +67,7 @@ class Trie(NamedTuple):
 
 
 def build_trie(table: NDArray[np.int32], numbers: NDArray[np.int32]) -> Trie:
-    """From words as rows of pieces, padded with -1; of equal rows the first counts."""
+    """From words as rows of pieces [words, most pieces], padded with -1; of equal rows the first counts."""
     size, width = table.shape
     order = np.lexsort(table.T[::-1]) if size else np.zeros(0, np.int64)  # stable
     table, numbers = table[order], numbers[order]
@@ -109,7 +111,7 @@ def as_table(words: Sequence[Pieces]) -> NDArray[np.int32]:
 
 
 class TermTokenizer:
-    """Terms as wordpieces, remembered."""
+    """Terms as wordpieces, cached."""
 
     def __init__(self, tokenizer: Tokenizer, size: int = 1 << 16) -> None:
         if tokenizer.get_vocab_size() > 1 << 16:
@@ -121,12 +123,12 @@ class TermTokenizer:
         self.pieces: Callable[[str], Pieces] = lru_cache(size)(self._pieces)
 
     def _pieces(self, term: str) -> Pieces:
-        """At most so many pieces; one unknown piece for a term that has none. Two terms may be spelt alike."""
+        """At most `MOST_PIECES`; one unknown piece for a term that has none. Two terms may have equal pieces."""
         [found] = pieces(self._tokenizer, [term])
         return tuple(found.ids[:MOST_PIECES]) or (self._unknown,)
 
-    def of_index(self, terms: Sequence[str]) -> Iterator[Pieces]:
-        """Terms that a plan may think of: not those with an unknown letter, or with too many pieces."""
+    def index_pieces(self, terms: Sequence[str]) -> Iterator[Pieces]:
+        """The pieces of those terms of an index that have no unknown letter and not too many pieces."""
         for start in range(0, len(terms), 1 << 14):
             batch = list(terms[start : start + (1 << 14)])
             for found in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
@@ -134,14 +136,14 @@ class TermTokenizer:
                     yield tuple(found.ids)
 
     def whole_words(self) -> list[str]:
-        """The tokens that are words by themselves."""
+        """The tokens that are complete words."""
         return sorted(name for name in self._tokenizer.get_vocab() if name.isalnum())
 
     def token(self, piece: int) -> str:
         return str(self._tokenizer.id_to_token(int(piece)))
 
-    def spelt(self, pieces: Iterable[int]) -> str:
-        """Pieces as a person reads them."""
+    def text(self, pieces: Iterable[int]) -> str:
+        """The text of a sequence of pieces."""
         return "".join(self.token(piece).removeprefix("##") for piece in pieces)
 
     @property
@@ -150,7 +152,7 @@ class TermTokenizer:
 
 
 class LocalTries(NamedTuple):
-    """The tries of an observation in one: `roots` [2, sources] are Σ↑ and Σ↓ by source, -1 for an empty one."""
+    """The tries of an observation in one: `roots` [2, sources] are those of Σ↑ and Σ↓ by source, -1 where empty."""
 
     trie: Trie
     roots: NDArray[np.int32]
@@ -159,15 +161,15 @@ class LocalTries(NamedTuple):
 def local_tries(
     terms: Sequence[Term], term_tokenizer: TermTokenizer, promoted: Sequence[bool] | None = None
 ) -> LocalTries:
-    """One trie a source; a word's number is that of its term.
+    """One trie per source; a word's number is that of its term.
 
-    Without advice both polarities share their tries. With it, `promoted` says which terms are Σ↑; the others are Σ↓. A
-    polarity that would have no word at all takes any, as no advice at all.
+    Both polarities share their tries, unless exploration is guided: then `promoted` says which terms are Σ↑; the others
+    are Σ↓. A polarity that would have no term takes all.
     """
-    spelt = [term_tokenizer.pieces(term.text) for term in terms]
+    pieces_of_terms = [term_tokenizer.pieces(term.text) for term in terms]
     polarities: list[tuple[int, Sequence[bool]]] = [(0, [True] * len(terms))]
     if promoted is not None:
-        down = [not good for good in promoted]
+        down = [not is_promoted for is_promoted in promoted]
         polarities = [(p, wanted) for p, wanted in ((0, promoted), (1, down))]
         polarities = [(p, wanted if any(wanted) else [True] * len(terms)) for p, wanted in polarities]
     words: list[Pieces] = []
@@ -175,9 +177,9 @@ def local_tries(
     for polarity, wanted in polarities:
         for position, source in enumerate(LOCAL):
             root = polarity * len(LOCAL) + position
-            for number, (term, spelling_of) in enumerate(zip(terms, spelt, strict=True)):
+            for number, (term, term_pieces) in enumerate(zip(terms, pieces_of_terms, strict=True)):
                 if wanted[number] and source in term.sources:
-                    words.append((root, *spelling_of))
+                    words.append((root, *term_pieces))
                     numbers.append(number)
     trie = build_trie(as_table(words), np.array(numbers, np.int32))
     roots = np.full((2, len(LOCAL)), -1, np.int32)
@@ -198,11 +200,11 @@ class IndexTrieError(OrienteerError):
 
 
 def write_index_trie(folder: Path, terms: Sequence[str], term_tokenizer: TermTokenizer) -> int:
-    """The trie of an index's vocabulary, in files; how many words it holds.
+    """Writes the trie of an index's vocabulary; returns the number of its words.
 
-    `trie.json` comes last: without it there is no trie.
+    `trie.json` is written last: without it there is no trie.
     """
-    words = list(term_tokenizer.of_index(terms))
+    words = list(term_tokenizer.index_pieces(terms))
     trie = build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -211,18 +213,18 @@ def write_index_trie(folder: Path, terms: Sequence[str], term_tokenizer: TermTok
     for name, file_name in _FILES.items():
         with atomic_path(folder / f"{file_name}.npy") as partial, partial.open("wb") as file:
             np.save(file, getattr(trie, name))
-    told = {"words": len(words), "nodes": len(trie), "spelling": term_tokenizer.digest}
-    atomic_write(folder / _DONE, json.dumps(told) + "\n")
+    info = {"words": len(words), "nodes": len(trie), "spelling": term_tokenizer.digest}
+    atomic_write(folder / _DONE, json.dumps(info) + "\n")
     return len(words)
 
 
 def open_index_trie(folder: Path, term_tokenizer: TermTokenizer) -> Trie | None:
-    """The trie that was written there, memory-mapped; None where there is none of this spelling."""
+    """The trie in a folder, memory-mapped; None if there is none that was made with this tokenizer."""
     try:
-        told: dict[str, Any] = json.loads((folder / _DONE).read_text())
-        if told["spelling"] != term_tokenizer.digest:
+        info: dict[str, Any] = json.loads((folder / _DONE).read_text())
+        if info["spelling"] != term_tokenizer.digest:
             return None
-        # Mapped as writable, though nothing writes: compiled code takes it for the same kind of array as others.
+        # Copy-on-write, though nothing writes: read-only arrays would be another type for the compiled kernels.
         piece, first, count, flags = (
             np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in _FILES.values()
         )  # fmt: skip
@@ -230,34 +232,34 @@ def open_index_trie(folder: Path, term_tokenizer: TermTokenizer) -> Trie | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IndexTrieError(f"{folder}: a damaged trie ({error}); delete the folder, it is made again") from None
-    if {len(each) for each in (piece, first, count, flags)} != {told["nodes"]}:
+    if {len(each) for each in (piece, first, count, flags)} != {info["nodes"]}:
         raise IndexTrieError(f"{folder}: a damaged trie, its files differ in length; delete the folder")
-    # Words of the index are only thought of, never asked for, so their numbers are not kept.
+    # Words of the index are only imagined, never sent to the engine, so their numbers are not stored.
     return Trie(piece, first, count, flags, np.full(1, -1, np.int32))
 
 
-_SMALL = 20_000  # terms: so few are spelt sooner than they are read
+_SMALL = 20_000  # terms: so few are tokenized faster than a file is read
 
 
 def vocabulary_trie(engine: Engine, term_tokenizer: TermTokenizer, folder: Path | None = None) -> Trie:
-    """The trie of an engine's vocabulary; of an engine that does not tell its terms, that of all whole wordpieces.
+    """The trie of an engine's vocabulary; for an engine that does not list its terms, that of all whole-word tokens.
 
-    It is kept in `folder`, or in the user's cache, by the index's fingerprint.
+    It is stored in `folder`, or in the user's cache under the index's fingerprint.
     """
     if not isinstance(engine, StoresTerms):
         return build_vocabulary_trie(term_tokenizer.whole_words(), term_tokenizer)
     if engine.vocabulary_size <= _SMALL:
         return build_vocabulary_trie(_terms(engine), term_tokenizer)
     home = folder or cache_folder() / f"{fingerprint_of(engine)}-{term_tokenizer.digest}"
-    found = open_index_trie(home, term_tokenizer)
-    if found is None:
+    trie = open_index_trie(home, term_tokenizer)
+    if trie is None:
         terms = _terms(engine)
         try:
             write_index_trie(home, terms, term_tokenizer)
-            found = open_index_trie(home, term_tokenizer)
-        except OrienteerError:  # nowhere to keep it
-            found = None
-    return found if found is not None else build_vocabulary_trie(_terms(engine), term_tokenizer)
+            trie = open_index_trie(home, term_tokenizer)
+        except OrienteerError:  # not writable
+            trie = None
+    return trie if trie is not None else build_vocabulary_trie(_terms(engine), term_tokenizer)
 
 
 def _terms(engine: StoresTerms) -> list[str]:
@@ -265,7 +267,7 @@ def _terms(engine: StoresTerms) -> list[str]:
 
 
 def build_vocabulary_trie(terms: Sequence[str], term_tokenizer: TermTokenizer) -> Trie:
-    words = list(term_tokenizer.of_index(terms))
+    words = list(term_tokenizer.index_pieces(terms))
     return build_trie(as_table(words), np.arange(len(words), dtype=np.int32))
 
 

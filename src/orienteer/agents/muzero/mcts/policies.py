@@ -13,14 +13,14 @@ Float64s = NDArray[np.float64]
 
 
 class RootNoise(NamedTuple):
-    """What is drawn for a root's children before a search [children]: Dirichlet's shares, Gumbel's scores."""
+    """Random numbers for a root's children [children]: Dirichlet or Gumbel noise."""
 
     dirichlet: Float64s | None = None
     gumbel: Float64s | None = None
 
 
 def root_noise(count: int, settings: SearchSettings, draw: np.random.Generator | None) -> RootNoise:
-    """`draw` is None where nothing is left to chance, as when playing to win."""
+    """`draw` is None for no randomness, as in evaluation."""
     if settings.gumbel:
         return RootNoise(gumbel=draw.gumbel(size=count) if draw is not None else np.zeros(count))
     if draw is None or settings.noise_share == 0:
@@ -31,9 +31,9 @@ def root_noise(count: int, settings: SearchSettings, draw: np.random.Generator |
 def noisy_priors(
     priors: NDArray[np.float32], noise: RootNoise, settings: SearchSettings
 ) -> tuple[NDArray[np.float32], Float64s, NDArray[np.int64]]:
-    """The root's priors with their noise, the scores that Gumbel's choice starts from, and the children's new order.
+    """The root's priors with noise, the scores (log priors plus Gumbel noise), and the children's new order.
 
-    The order is by prior, or by score, highest first; equal ones as they were.
+    The order is by prior, or by score with Gumbel noise, highest first and stable; all three [children].
     """
     mixed = priors
     if noise.dirichlet is not None:
@@ -47,7 +47,7 @@ def noisy_priors(
 
 
 def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Float64s:
-    """Visit counts to the power of 1 / temperature, as shares; all to the most visited where it is 0."""
+    """visits^(1 / temperature), normalised; temperature 0: all on the most visited."""
     counts = visits.astype(np.float64)
     if temperature == 0:
         best = np.zeros(len(counts))
@@ -61,5 +61,5 @@ def policy_of(visits: NDArray[np.int32], temperature: float = 1.0) -> Float64s:
 
 
 def sample(shares: Float64s, draw: np.random.Generator) -> int:
-    """A place drawn by its share."""
+    """An index drawn with these probabilities."""
     return min(int(np.searchsorted(np.cumsum(shares), draw.random(), side="right")), len(shares) - 1)

@@ -16,15 +16,14 @@ Unvisited = Literal["worst", "parent"]
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """MuZero's constants; the paper does not report those that it tuned, so these are the authors' own defaults.
+    """MuZero's constants; where the paper does not report a tuned value, the default of the authors' code.
 
-    simulations   a search
-    children      actions expanded a node at most, the likeliest
-    unvisited     an action not yet tried counts as the worst value met (MuZero), or as its parent's value
+    simulations   per search
+    children      actions per node at most, the likeliest
+    unvisited     an unvisited action has the lowest value of the tree (MuZero), or its parent's value
+    least_range   Q is normalised by max(max Q - min Q, least_range): smaller differences are noise
+    noise_share   of Dirichlet noise in the root's priors, in training
     gumbel        actions considered at the root by Gumbel's sequential halving; 0: PUCT there too
-    least_range   values are told as shares of the way from the lowest to the highest met; where these lie closer
-                  together than this, of so long a way: small differences are noise, not reasons
-    noise_share   of Dirichlet noise in the root's priors, when training
     """
 
     simulations: int = 100
@@ -52,13 +51,13 @@ class SearchSettings:
     def factors(self) -> NDArray[np.float64]:
         """(log((N + base + 1) / base) + init) · √N for every number N of visits to a parent.
 
-        Both searches look it up, so that no two logarithms can differ.
+        The reference search of the tests reads the same table, so that no two logarithms can differ.
         """
         base, init = self.pb_c_base, self.pb_c_init
         return np.array([(log((n + base + 1) / base) + init) * sqrt(n) for n in range(self.simulations + 2)])
 
     def halving(self, count: int) -> list[int]:
-        """For each simulation, how often the root's action to try next has been tried (sequential halving).
+        """For each simulation, the visit count of the root's action to take next (sequential halving).
 
         All of the `count` considered actions share the first part of the simulations, the better half of them the
         second, and so on down to two.

@@ -18,14 +18,15 @@ NONE = -1
 class Trees(NamedTuple):
     """B trees of at most N nodes with at most C children each.
 
-    size                     [B] nodes so far
-    parent, place            [B, N] a node's parent, and which of its children the node is
-    visits, total, reward    [B, N]
-    degree, tried            [B, N] children, and how many of them, the first, have a node
-    action, prior, node      [B, N, C] a child's action, prior, and node, -1 until it is tried
-    edge_visits, q           [B, N, C]
-    edge                     [B, N, C] the child's place as the model gave it
-    low, high                [B] the bounds of Q
+    size                            [B] nodes so far
+    parent, child_index             [B, N] a node's parent, and which of its children the node is
+    visits, value_sum, reward       [B, N]
+    num_children, num_expanded      [B, N] children, and how many of them (the first ones) have a node
+    child_action, child_prior       [B, N, C]
+    child_node                      [B, N, C] -1 until the child is expanded
+    child_visits, child_q           [B, N, C]
+    child_edge                      [B, N, C] the child's index in the model's `Expansion`
+    min_q, max_q                    [B] the bounds of Q in a tree
     """
 
     size: Int32s
@@ -47,10 +48,10 @@ class Trees(NamedTuple):
 
 
 class SearchResult:
-    """Trees and the settings that they were grown with.
+    """The trees of a search, and what they say of their roots.
 
-    scores      [B, C]: what Gumbel's choice starts from
-    estimates   [B]: what the model says of each root before any search
+    scores      [B, C] log prior plus Gumbel noise of the root's children
+    estimates   [B] the model's value of each root before any search
     """
 
     def __init__(self, trees: Trees, scores: Float64s, estimates: Float64s, settings: SearchSettings) -> None:
@@ -60,7 +61,7 @@ class SearchResult:
         return len(self.trees.size)
 
     def actions(self, tree: int) -> Int32s:
-        """The root's actions, in the order of its children."""
+        """The root's actions [children], in the order of its children."""
         return self.trees.child_action[tree, 0, : self.trees.num_children[tree, 0]]
 
     def visits(self, tree: int) -> Int32s:
@@ -70,22 +71,22 @@ class SearchResult:
         return self.trees.child_prior[tree, 0, : self.trees.num_children[tree, 0]]
 
     def value(self, tree: int) -> float:
-        """The mean of all values met from the root on; the model's own where nothing was searched."""
+        """The mean of all values backed up to the root; the model's own where nothing was searched."""
         visits = self.trees.visits[tree, 0]
         return float(self.trees.value_sum[tree, 0] / visits if visits else self.estimates[tree])
 
     def gumbel_scores(self, tree: int) -> Float64s:
-        """What Gumbel's choice goes by at the end: the score and the value of each child of the root."""
-        return self._scaled(tree) + self.scores[tree, : self.trees.num_children[tree, 0]]
+        """What Gumbel's final choice maximises [children]: score plus σ(completed Q)."""
+        return self._scaled_q(tree) + self.scores[tree, : self.trees.num_children[tree, 0]]
 
     def improved_policy(self, tree: int, log_priors: Float64s) -> Float64s:
-        """softmax(logits + σ(completed Q)): Gumbel MuZero's target for the policy."""
-        logits = log_priors + self._scaled(tree)
+        """softmax(logits + σ(completed Q)) [children]: Gumbel MuZero's policy target."""
+        logits = log_priors + self._scaled_q(tree)
         shares = np.exp(logits - logits.max())
         policy: Float64s = shares / shares.sum()
         return policy
 
-    def _scaled(self, tree: int) -> Float64s:
+    def _scaled_q(self, tree: int) -> Float64s:
         trees, settings = self.trees, self.settings
         visits = self.visits(tree)
         low, high = trees.min_q[tree], trees.max_q[tree]
@@ -98,22 +99,22 @@ class SearchResult:
         return scaled
 
     def best_child(self, tree: int) -> int:
-        """The place of the child to take where nothing is left to chance; the likeliest where nothing was searched."""
+        """The index of the child to take without randomness; the likeliest where nothing was searched."""
         visits = self.visits(tree)
         if not self.settings.gumbel or not visits.any():
             return int(np.argmax(visits))
-        outlooks = np.where(visits == visits.max(), self.gumbel_scores(tree), -np.inf)
-        return int(np.argmax(outlooks))
+        scores = np.where(visits == visits.max(), self.gumbel_scores(tree), -np.inf)
+        return int(np.argmax(scores))
 
     def depths(self, tree: int) -> Iterator[int]:
-        """How far each node is from the root."""
+        """The depth of each node."""
         depth = [0]
         for node in range(1, int(self.trees.size[tree])):
             depth.append(depth[self.trees.parent[tree, node]] + 1)
         return iter(depth)
 
 
-def _empty(batch: int, nodes: int, children: int) -> Trees:
+def empty_trees(batch: int, nodes: int, children: int) -> Trees:
     def ints(*shape: int) -> Int32s:
         return np.zeros(shape, np.int32)
 
@@ -121,7 +122,7 @@ def _empty(batch: int, nodes: int, children: int) -> Trees:
     return Trees(
         np.ones(batch, np.int32), np.full((batch, nodes), NONE, np.int32), ints(batch, nodes), ints(batch, nodes),
         np.zeros((batch, nodes)), np.zeros((batch, nodes)), ints(batch, nodes), ints(batch, nodes),
-        # What is not yet a child is never read.
+        # Entries beyond the number of children are never read.
         np.empty(wide, np.int32), np.empty(wide, np.float32), np.empty(wide, np.int32), np.empty(wide, np.int32),
         np.empty(wide), np.empty(wide, np.int32),
         np.full(batch, np.inf), np.full(batch, -np.inf),

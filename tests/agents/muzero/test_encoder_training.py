@@ -57,7 +57,7 @@ def test_what_is_trained_sees_what_plays_sees(embedded: EmbeddedEngine, layers: 
     with torch.no_grad():
         whole, terms = h([trajectory.steps[0] for trajectory in trajectories])
     first = 0
-    for place, encoded in enumerate(encoder.see(tokenized, grammar_bits(G4))):
+    for place, encoded in enumerate(encoder.encode(tokenized, grammar_bits(G4))):
         np.testing.assert_allclose(encoded.summary, whole[place].numpy(), atol=2e-3)
         np.testing.assert_allclose(encoded.terms, terms[first : first + len(encoded.terms)].numpy(), atol=2e-3)
         first += len(encoded.terms)

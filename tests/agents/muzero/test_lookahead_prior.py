@@ -78,7 +78,7 @@ def test_where_the_engine_cannot_tell_the_clone_s_opinion_stands_and_nothing_is_
     for session in run_sessions(environment, blind, QUESTIONS).sessions:
         assert UNDO not in [step.action for step in session.steps]
     for seen in environment.observe(environment.open(QUESTIONS)):
-        [[_, encoded], [_, own]] = (each._pipeline.see([seen])[0] for each in (blind, plain))
+        [[_, encoded], [_, own]] = (each._pipeline.encode([seen])[0] for each in (blind, plain))
         np.testing.assert_allclose(
             encoded.slot_scores - encoded.slot_scores.max(), own.slot_scores - own.slot_scores.max(), atol=1e-3
         )
@@ -97,8 +97,8 @@ def test_episodes_are_played_and_thought_over_with_what_was_promised(embedded: E
     assert steps
     environment = context.environment(0)
     seen = environment.observe(environment.open(answered))
-    for trajectory, (look, encoded), observation in zip(trajectories, context.pipeline.see(seen), seen, strict=True):
-        plain = context.encoder.see([look], grammar_bits(G4))[0]
+    for trajectory, (look, encoded), observation in zip(trajectories, context.pipeline.encode(seen), seen, strict=True):
+        plain = context.encoder.encode([look], grammar_bits(G4))[0]
         assert context.pipeline.lookahead_prior is not None
         promised = context.pipeline.lookahead_prior(observation, look, plain)
         assert promised is not None
@@ -164,7 +164,7 @@ def test_in_the_tree_the_first_refinement_is_worth_what_it_promises_and_no_other
     draw = np.random.default_rng(0)
     told = [draw.normal(5, 1, (len(s.tries.trie.word), len(SLOTS))).astype(np.float32) for s in plain]
     roots = [root._replace(lookahead_rewards=promised) for root, promised in zip(plain, told, strict=True)]
-    context = LearnedModel(roots, networks.vocabulary, grammar, networks.net, 300, 9)
+    context = LearnedModel(roots, networks.vocabulary, grammar, networks.weights, 300, 9)
     trees = search(context, SearchSettings(simulations=300, children=9)).trees
     completed = 0
     for tree, promised in enumerate(told):

@@ -33,7 +33,7 @@ def test_a_plan_s_tree_is_the_reference_s_and_does_not_depend_on_the_company(sha
     roots = [random_root(networks, seed, may_stop=seed % 2 == 0) for seed in range(7)]
 
     def model(some: list[int]) -> LearnedModel:
-        return LearnedModel([roots[n] for n in some], networks.vocabulary, grammar, networks.net, 40, 9)
+        return LearnedModel([roots[n] for n in some], networks.vocabulary, grammar, networks.weights, 40, 9)
 
     together = search(model(list(range(7))), SETTINGS)
     for number in range(7):
@@ -47,7 +47,7 @@ def test_every_action_of_every_node_is_legal_there() -> None:
     grammar = query_grammar(G4)
     networks = tiny_networks(grammar)
     roots = [random_root(networks, seed) for seed in range(5)]
-    model = LearnedModel(roots, networks.vocabulary, grammar, networks.net, 60, 9)
+    model = LearnedModel(roots, networks.vocabulary, grammar, networks.weights, 60, 9)
     result = search(model, replace(SETTINGS, simulations=60))
     trie_tables, _ = join_tries(
         [root.tries for root in roots], [root.may_stop for root in roots], networks.vocabulary.trie
