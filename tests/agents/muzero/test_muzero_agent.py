@@ -54,7 +54,7 @@ def test_it_keeps_them_where_it_may_stop_and_on_an_engine_of_which_only_the_prot
 def test_any_observation_has_an_action_whatever_stands_beside_it(
     muzero: MuZeroAgent, embedded: EmbeddedEngine, data: st.DataObject
 ) -> None:
-    some = data.sample(st.lists(observations(embedded), min_size=1, max_size=3))
+    some = data.draw(st.lists(observations(embedded), min_size=1, max_size=3))
     together = muzero.act(some)
     assert [muzero.act([each])[0] for each in some] == together
 
