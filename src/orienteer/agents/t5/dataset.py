@@ -21,7 +21,7 @@ from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orienteer.agents import imitation as labels
+from orienteer.agents import imitation
 from orienteer.agents.imitation import BackendLoader, Label, LabelledState
 from orienteer.agents.t5.model_files import Codec
 from orienteer.agents.t5.rendering import (
@@ -45,7 +45,7 @@ MAX_TARGETS = 8  # improving refinements kept of a state under a grammar
 _VERSION = 1  # of the rows
 _HELD_OUT = 50  # one question of so many
 
-Show = Callable[[str, int], None]  # of a file, how many batches of `labels.SESSIONS_PER_BATCH` sessions are rendered
+Show = Callable[[str, int], None]  # of a file, how many batches of `imitation.SESSIONS_PER_BATCH` sessions are rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def agent_examples(
     questions: Callable[[], Sequence[Question]],
     grammars: Sequence[Grammar],
     layout: TextLayout,
-    world: BackendLoader,
+    load_backends: BackendLoader,
     stop_rate: float,
     show: Show = lambda file, batches: None,
 ) -> list[TextExample]:
@@ -102,7 +102,7 @@ def agent_examples(
         return agent_examples_of(row, grammars, stop_rate)
 
     key = (_VERSION, layout.title_words, layout.snippet)
-    return _gather(folder, files, key, questions, None, layout.snippet, world, rows, examples, show)
+    return _gather(folder, files, key, questions, None, layout.snippet, load_backends, rows, examples, show)
 
 
 def agent_row(state: LabelledState, layout: TextLayout) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def answerer_examples(
     questions: Callable[[], Sequence[Question]],
     grammar: Grammar,
     layout: TextLayout,
-    world: BackendLoader,
+    load_backends: BackendLoader,
     earlier_rate: float,
     show: Show = lambda file, batches: None,
 ) -> list[TextExample]:
@@ -152,7 +152,7 @@ def answerer_examples(
         return (example for example in [answerer_example(row, earlier_rate)] if example.rate > 0)
 
     key = (_VERSION, grammar.name, layout.title_words, layout.snippet)
-    return _gather(folder, files, key, questions, grammar, layout.snippet, world, rows, examples, show)
+    return _gather(folder, files, key, questions, grammar, layout.snippet, load_backends, rows, examples, show)
 
 
 def answerer_row(state: LabelledState, question: Question, layout: TextLayout) -> dict[str, Any]:
@@ -173,12 +173,12 @@ def answerer_example(row: Row, earlier_rate: float) -> TextExample:
 
 def _gather(
     folder: Path, files: Sequence[Path], key: tuple[object, ...], questions: Callable[[], Sequence[Question]],
-    grammar: Grammar | None, snippet: int, world: BackendLoader,
+    grammar: Grammar | None, snippet: int, load_backends: BackendLoader,
     rows: Callable[[Iterable[LabelledState], Any], Iterator[Row]],
     examples: Callable[[Row], Iterator[TextExample]], show: Show,
 ) -> list[TextExample]:  # fmt: skip
     """Renders the sessions of each file that has no finished cache, all of them or those of one grammar."""
-    open_world, by_id = cache(world), cache(lambda: labels.by_id(questions()))
+    backends, by_id = cache(load_backends), cache(lambda: imitation.by_id(questions()))
     gathered: list[TextExample] = []
     for file in files:
         target = folder / example_cache.key(file, *key)
@@ -186,8 +186,8 @@ def _gather(
         def batches(done: int, file: Path = file) -> Iterator[Iterator[Row]]:
             header, sessions = read_sessions(file)
             chosen = (session for session in sessions if grammar is None or session.variant.grammar == grammar)
-            rest = islice(chosen, done * labels.SESSIONS_PER_BATCH, None)
-            for states in labels.labelled_states(header, rest, by_id(), *open_world(), snippet=snippet):
+            rest = islice(chosen, done * imitation.SESSIONS_PER_BATCH, None)
+            for states in imitation.labelled_states(header, rest, by_id(), *backends(), snippet=snippet):
                 yield rows(states, by_id())
 
         example_cache.build(target, batches, partial(show, file.name))
