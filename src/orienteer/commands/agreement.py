@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orienteer.session import SeenPassage
     from orienteer.session.answer_voting import Judged
 
-_TOGETHER = 50  # sessions in lock-step
+_BATCH_SIZE = 50  # sessions
 
 
 def train_agreement(
@@ -35,7 +35,7 @@ def train_agreement(
 ) -> None:
     """Fit the order `agreement` of a session's passages, and tell what it is worth on questions held out.
 
-    It prints five weights for each of two probabilities, which stand in `orienteer/session/agreement.py`.
+    It prints five weights for each of two probabilities, which stand in `orienteer/session/answer_voting.py`.
 
     orienteer train agreement --questions dev.jsonl --skip 300 --index INDEX --cache readings.db
     """
@@ -52,7 +52,7 @@ def train_agreement(
     done = 0
     with progress("sessions") as show:
         for entry in entries:
-            for batch in play(entry.environment(engine, trained), entry.agent, asked, batch_size=_TOGETHER):
+            for batch in play(entry.environment(engine, trained), entry.agent, asked, batch_size=_BATCH_SIZE):
                 played[entry.name] += [each.seen for each in batch if each.seen and each.question.answers]
                 done += len(batch)
                 show(Progress(done, len(asked) * len(names)), entry.name)
@@ -62,8 +62,8 @@ def train_agreement(
     judged = {name: cross_judged(sessions) for name, sessions in played.items() if sessions}
     if as_json:
         rows = {name: [by_ps._asdict(), by_agreement._asdict()] for name, (by_ps, by_agreement) in judged.items()}
-        told = {name: part._asdict() for name, part in weights._asdict().items()}
-        print_json({"weights": told, "sessions": rows})
+        fitted = {name: part._asdict() for name, part in weights._asdict().items()}
+        print_json({"weights": fitted, "sessions": rows})
         return
     for name, part in weights._asdict().items():
         out.print(f"{name}: " + ", ".join(f"{each}={value:.3f}" for each, value in part._asdict().items()))

@@ -63,7 +63,7 @@ from orienteer.query.refinement import clean
 from orienteer.reader.protocol import Reader
 from orienteer.session import Environment, Record, Settings, from_line
 
-CHUNK = 32  # questions a kill can cost at most, for each agent; also the sessions in lock-step
+CHUNK = 32  # questions a kill can cost at most, for each agent; also the batch size of sessions
 _AT_ONCE = 256  # questions whose first 1,000 passages are held at a time
 
 

@@ -1,4 +1,4 @@
-"""What the passages of a session say together.
+"""Answer voting: orders a session's passages by how far their answers agree.
 
 The reader judges each passage by itself. Of the passages that a session has read the right ones mostly give the same
 answer, so one in which the answers of the others stand, or whose answer stands in the others, is likelier to be right:
@@ -10,7 +10,7 @@ with five weights each. V(d) is the share of all votes for answers that stand in
 PS have a vote each, which weighs as much as their PS. U(d) = log(1 + the PS of all others in which d's answer stands).
 The weights are fitted on sessions of questions with known answers (`orienteer train agreement`).
 
-Passages are ordered by what they bring to the score S, to be expected. Witnesses of one answer are right or wrong
+Passages are ordered by their expected contribution to the score S. Witnesses of one answer are right or wrong
 together, so the last place goes to a passage with another answer where the first four may well be wrong.
 """
 
@@ -47,9 +47,9 @@ class Weights(NamedTuple):
     asked: float
     bias: float
 
-    def __call__(self, told: Floats) -> Floats:
+    def __call__(self, inputs: Floats) -> Floats:
         """[passages], from their features."""
-        return np.asarray(0.5 * (1 + np.tanh((told @ np.array(self[:-1]) + self.bias) / 2)))
+        return np.asarray(0.5 * (1 + np.tanh((inputs @ np.array(self[:-1]) + self.bias) / 2)))
 
 
 class Agreement(NamedTuple):
@@ -60,9 +60,9 @@ class Agreement(NamedTuple):
 
     def order(self, seen: Sequence[SeenPassage], k: int = K) -> list[int]:
         """The places of the best k passages, best first; ties as first seen."""
-        told, ps = features(seen), np.array([each.reading.score for each in seen])
-        right = self.holds(told)
-        worth = (1 - LAMBDA1 - LAMBDA2) * right + LAMBDA2 * self.gives(told) + LAMBDA1 / K * ps
+        inputs, ps = features(seen), np.array([each.reading.score for each in seen])
+        right = self.holds(inputs)
+        worth = (1 - LAMBDA1 - LAMBDA2) * right + LAMBDA2 * self.gives(inputs) + LAMBDA1 / K * ps
         ranked: list[int] = np.argsort(-worth, kind="stable").tolist()
         if len(seen) <= k or k < 2:
             return ranked[:k]
