@@ -7,25 +7,21 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from orienteer.commands import benching
-from orienteer.commands.agreement import train_agreement
 from orienteer.commands.dense import dense_join, dense_run, embed
 from orienteer.commands.evaluating import compare, evaluate
 from orienteer.commands.indexing import index, search
-from orienteer.commands.look import train_look
-from orienteer.commands.muzero import train_muzero
-from orienteer.commands.pointer import train_pointer
-from orienteer.commands.reader import read, train_reader
+from orienteer.commands.reader import read
 from orienteer.commands.remote import doctor
 from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
-from orienteer.commands.t5 import train_answerer, train_t5
 from orienteer.commands.terminal import compiling, err, out, printable
 from orienteer.errors import OrienteerError
 
@@ -33,8 +29,30 @@ from orienteer.errors import OrienteerError
 # other. Read by NumPy when a command first imports it, and by the workers that a command starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+
+class _TrainGroup(typer.core.TyperGroup):
+    """The commands of `orienteer train`, whose options are the trainers' configurations: imported when asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_trainers())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name == "look":
+            err.print("`train look` is now called `train lookahead`", style="dim")
+            cmd_name = "lookahead"
+        return _trainers().get(cmd_name)
+
+
+@cache
+def _trainers() -> dict[str, Any]:
+    from orienteer.commands.train import app
+
+    return dict(typer.main.get_group(app).commands)
+
+
 app = typer.Typer(help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True)
-train = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
+train = typer.Typer(cls=_TrainGroup, help="Train Orienteer's models (extra: train).", no_args_is_help=True)
+train.callback()(lambda: None)
 bench = typer.Typer(help="Measure Orienteer beside its peers.", no_args_is_help=True)
 
 
@@ -69,9 +87,6 @@ ROOMS: dict[str, tuple[Command, ...]] = {
     "Judge": (evaluate, compare, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }
-MODELS: tuple[Command, ...] = (
-    train_reader, train_agreement, train_pointer, train_look, train_t5, train_answerer, train_muzero,
-)  # fmt: skip
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions,
@@ -81,8 +96,6 @@ BENCHMARKS: tuple[Command, ...] = (
 for room, commands in ROOMS.items():
     for command in commands:
         app.command(rich_help_panel=room)(command)
-for command in MODELS:
-    train.command(command.__name__.removeprefix("train_"))(command)
 for command in BENCHMARKS:
     bench.command(command.__name__.removeprefix("bench_"))(command)
 app.add_typer(train, name="train", rich_help_panel="Teach")

@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from orienteer.commands import reader as commands
 from orienteer.commands.agreement import train_agreement
+from orienteer.commands.train import train_reader
 from orienteer.data import Passage
 from orienteer.errors import OrienteerError
 
 app = typer.Typer()
 app.command()(commands.read)
-app.command("train-reader")(commands.train_reader)
+app.command("train-reader")(train_reader)
 app.command("train-agreement")(train_agreement)
 
 PASSAGES = [

@@ -1,4 +1,4 @@
-"""`read`, `train reader`: the reader on the command line."""
+"""`read`: the reader on the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from orienteer.commands.terminal import out
-from orienteer.data import read_questions
-from orienteer.errors import MissingExtraError, OrienteerError
 
 if TYPE_CHECKING:
-    from orienteer.data import Passage, Question
+    from orienteer.data import Passage
     from orienteer.reader.protocol import Reading
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
@@ -75,82 +73,3 @@ def _marked(passage: Passage, reading: Reading, words: int = 40) -> Text:
         before = len(text) - len(shown) + place
         text.stylize("bold reverse", before, before + len(answer))
     return text
-
-
-def train_reader(
-    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints and of the reader")],
-    index: Annotated[Path | None, typer.Option(help="index that negatives are mined from")] = None,
-    questions: Annotated[
-        list[Path] | None, typer.Option(help="questions with answers (and gold passages) to mine for")
-    ] = None,
-    reading: Annotated[
-        list[Path] | None, typer.Option(help="questions that come with their passage, for spans only")
-    ] = None,
-    rows: Annotated[list[Path] | None, typer.Option(help="files of mined rows, instead of --questions")] = None,
-    dev: Annotated[Path | None, typer.Option(help="questions to judge progress on")] = None,
-    calibrate: Annotated[
-        list[Path] | None, typer.Option(help="questions that PS is fitted on, 300 of each file")
-    ] = None,
-    base: Annotated[str, typer.Option("--base", "--from", help="a BERT or a reader: folder, hub name, shipped")] = (
-        "shipped"
-    ),
-    teacher: Annotated[str, typer.Option(help="a reader whose outputs a student learns; becomes its base too")] = "",
-    layers: Annotated[str, typer.Option(help="layers of the base a student keeps, such as 0,2,5")] = "",
-    minutes: Annotated[float, typer.Option(help="of training in all, kills included")] = 0.0,
-    steps: Annotated[int, typer.Option(help="instead of minutes: resumes to the same weights")] = 0,
-    learning_rate: float = 2e-4,
-    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
-    threads: Threads = 2,
-) -> None:
-    """Train a reader; run it again after a kill and it goes on from its last checkpoint.
-
-    orienteer train reader --base BERT --index my-index --questions train.jsonl.xz --minutes 90 --out my-reader
-    """
-    try:
-        import torch  # noqa: F401
-
-        from orienteer.reader.config import TrainConfig
-        from orienteer.reader.train import train
-    except ImportError as error:
-        raise MissingExtraError(error.name or "torch", "train") from None
-    from orienteer.engine.open import open_engine
-    from orienteer.reader.export import finish
-    from orienteer.reader.mining import gather_rows
-
-    engine = open_engine(index) if index else None
-    gathered = gather_rows(out_dir, engine, questions or [], reading or [], rows or [], seed)
-    dev_rows = gather_rows(out_dir / "dev", engine, [dev], [], [], seed)[:300] if dev else []
-
-    try:
-        kept = tuple(int(number) for number in layers.split(",")) if layers else ()
-    except ValueError:
-        raise OrienteerError(f"--layers {layers!r}: expected numbers with commas between, such as 0,2,5") from None
-    config = TrainConfig(
-        base=teacher or base,
-        out=out_dir,
-        steps=steps,
-        minutes=minutes,
-        learning_rate=learning_rate,
-        layers=kept,
-        teacher=teacher,
-        freeze_layers=0 if teacher else 1,  # a student's lowest layers have others above them now
-        threads=threads,
-        seed=seed,
-    )
-    train(gathered, config, dev_rows, lambda progress: out.print(str(progress)))
-    fitting = [q for path in calibrate or [] for q in _spread(_questions([path]), 300)]
-    fitted = finish(out_dir, out_dir / "int8", engine, fitting, threads)
-    a, b = fitted
-    out.print(f"{out_dir / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
-
-
-def _questions(paths: list[Path]) -> list[Question]:
-    found = [question for path in paths for question in read_questions(path)]
-    if paths and not found:
-        raise OrienteerError(f"{paths[0]}: no questions in it")
-    return found
-
-
-def _spread(questions: list[Question], count: int) -> list[Question]:
-    """At most `count` of the questions, at equal distances: a file may be sorted by source."""
-    return questions[:: max(1, -(-len(questions) // count))]

@@ -16,9 +16,8 @@ from orienteer.agents import make_agent
 from orienteer.agents.imitation import Label, LabelledState
 from orienteer.agents.t5.dataset import agent_examples, agent_examples_of, agent_row
 from orienteer.agents.t5.model_files import SHIPPED, load_folder
-from orienteer.agents.t5.presets import PRESETS
+from orienteer.agents.t5.presets import PRESETS, Seq2SeqOptions
 from orienteer.agents.t5.rendering import Layout
-from orienteer.commands.t5 import _Run
 from orienteer.engine import EmbeddedEngine, open_index
 from orienteer.errors import OrienteerError, TrainingError
 from orienteer.query import G0, G1, G4, GRAMMARS, Refinement
@@ -129,7 +128,7 @@ def test_one_grammar_trained_alone_is_the_one_that_plays(world: dict[str, Path],
 def test_the_default_preset_is_how_the_shipped_agent_was_made() -> None:
     shipped = load_folder(SHIPPED, "t5")
     trained, preset = shipped.notes["training"], PRESETS["copying"]
-    assert trained["freeze_encoder"] is trained["freeze_words"] is preset.frozen is True
+    assert trained["freeze_encoder"] is trained["freeze_words"] is preset.freeze_encoder is preset.freeze_words is True
     assert trained["notes"]["tokens"] == preset.tokens
     assert trained["notes"]["temperature"] == preset.temperature
     assert [trained[name] for name in ("learning_rate", "decay", "dropout")] == [
@@ -140,12 +139,11 @@ def test_the_default_preset_is_how_the_shipped_agent_was_made() -> None:
 
 @pytest.mark.parametrize(("base", "frozen"), [(None, True), ("pointer", True), ("small", False), ("some/t5", False)])
 def test_the_default_preset_freezes_no_encoder_that_somebody_else_names(base: str | None, frozen: bool) -> None:
-    pytest.importorskip("torch", reason="training needs the extra [train]")
-    pytest.importorskip("transformers", reason="training needs the extra [train]")
-    made = _Run(base, "copying", Path("out"), None, None, None, None, 1.0, 0, 0, 1)
-    config, _ = made.configs("t5", Layout(), 1.0, 0, None, None, None)
-    assert (config.freeze_encoder, config.freeze_words) == (frozen, frozen)
-    assert made.configs("t5", Layout(), 1.0, 0, None, True, None)[0].freeze_encoder
+    made = Seq2SeqOptions(out=Path("out"), base=base).applied_to(PRESETS["copying"])
+    assert (made.freeze_encoder, made.freeze_words) == (frozen, frozen)
+    thawed = Seq2SeqOptions(out=Path("out"), base=base, freeze_encoder=True, freeze_words=False)
+    assert thawed.applied_to(PRESETS["copying"]).freeze_encoder
+    assert not thawed.applied_to(PRESETS["copying"]).freeze_words
 
 
 def test_training_from_scratch_says_first_that_nothing_says_when_to_stop(

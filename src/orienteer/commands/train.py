@@ -1,0 +1,335 @@
+"""`orienteer train …`: from questions and recorded sessions to models, on the command line.
+
+Options are the fields of the trainers' configurations. This module is imported by `orienteer train` alone, and torch
+only where something is trained.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import track
+
+from orienteer.agents.pointer.config import TrainConfig as PointerConfig
+from orienteer.agents.t5.presets import PRESETS, Seq2SeqOptions
+from orienteer.commands.agreement import train_agreement
+from orienteer.commands.muzero import train_muzero
+from orienteer.commands.options import with_options
+from orienteer.commands.terminal import err, out
+from orienteer.commands.training import World, encoded, questions_of, sessions_encoded
+from orienteer.errors import MissingExtraError, OrienteerError
+from orienteer.reader.config import TrainConfig as ReaderConfig
+from orienteer.training.config import SessionFiles, option
+
+if TYPE_CHECKING:
+    from orienteer.agents.t5.dataset import TextExample
+    from orienteer.agents.t5.presets import Preset
+    from orienteer.agents.t5.train import Judge
+    from orienteer.data import Question
+    from orienteer.training.loop import Progress
+
+
+@with_options(ReaderConfig)
+def train_reader(config: ReaderConfig) -> None:
+    """Train a reader; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train reader --base BERT --index my-index --questions train.jsonl.xz --minutes 90 --out my-reader
+    """
+    _need_torch()
+    from orienteer.engine.open import open_engine
+    from orienteer.reader.export import finish
+    from orienteer.reader.mining import gather_rows
+    from orienteer.reader.train import train
+
+    engine = open_engine(config.index) if config.index else None
+    rows = gather_rows(config.out, engine, config.questions, config.reading, config.rows, config.seed)
+    dev_rows = gather_rows(config.out / "dev", engine, [config.dev], [], [], config.seed)[:300] if config.dev else []
+    if config.teacher:  # a student's lowest layers have others above them now
+        config = replace(config, base=config.teacher, freeze_layers=0)
+    train(rows, config, dev_rows, _show)
+    calibration = [q for path in config.calibrate for q in _spread(questions_of([path]), 300)]
+    a, b = finish(config.out, config.out / "int8", engine, calibration, config.threads)
+    out.print(f"{config.out / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
+
+
+@with_options(SessionFiles, PointerConfig)
+def train_pointer(files: SessionFiles, config: PointerConfig) -> None:
+    """Train a pointer; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train pointer --sessions sessions.jsonl --questions train.jsonl --index my-index --minutes 90 --out DIR
+    """
+    _need_torch()
+    from orienteer.agents.action_space import Decoding
+    from orienteer.agents.imitation import by_id, grammars_of
+    from orienteer.agents.judging import Judge
+    from orienteer.agents.pointer.agent import PointerAgent
+    from orienteer.agents.pointer.dagger import LABELLERS, Round, Visits, visited_examples
+    from orienteer.agents.pointer.dataset import gather
+    from orienteer.agents.pointer.train import to_int8, train
+    from orienteer.reader.model import load_tokenizer
+    from orienteer.rocchio.sessions import read_sessions
+    from orienteer.session import Environment, Settings
+
+    _need_end(config.minutes, config.steps)
+    if config.dagger_labels not in LABELLERS:
+        raise OrienteerError(f"--dagger-labels {config.dagger_labels!r}: expected {' or '.join(LABELLERS)}")
+    [played] = grammars_of(config.plays)
+    folder, config = config.out, replace(config, plays=played.name)
+    world = World(files.index, files.reader, files.cache, config.threads)
+    examples = gather(
+        folder / "examples", files.sessions, lambda: questions_of(files.questions), grammars_of(config.grammar),
+        load_tokenizer(config.base), config.layout, world.open, config.promise, sessions_encoded,
+    )  # fmt: skip
+    out.print(f"{len(examples):,} examples, {sum(not e.only_stops for e in examples):,} of them with a refinement")
+    judge: Any = None
+    if config.dev is not None:
+        environment = Environment(*world.open(), Settings(snippet=config.snippet))
+        make = partial(PointerAgent, engine=environment.engine, grammar=played, threads=config.threads)
+        judge = Judge(environment, questions_of([config.dev])[: config.dev_limit], make)
+    config = replace(config, out=folder / "round-0")
+    train(examples, config, judge, _show)
+    known = by_id(questions_of(files.questions))
+    ids = dict.fromkeys(session.id for file in files.sessions for session in read_sessions(file)[1])
+    played_questions = [known[id] for id in ids if id in known]  # the cache has many of their readings
+    visits = Round(
+        config.dagger_questions, Visits(config.dagger_states, seed=config.seed), config.dagger_labels, config.threads
+    )
+    rate = config.learning_rate / 2
+    for number in range(1, config.dagger + 1):
+        shown = partial(encoded, f"round {number}", unit=f"of {config.dagger_questions} questions")
+        examples += visited_examples(
+            folder / "examples", number, config.out, world.open, played_questions, visits, shown
+        )
+        out.print(f"round {number}: {len(examples):,} examples")
+        config = replace(
+            config, base=str(config.out), out=folder / f"round-{number}", steps=0, minutes=config.dagger_minutes,
+            learning_rate=rate, layers=(),
+        )  # fmt: skip
+        train(examples, config, judge, _show)
+    to_int8(config.out, folder / "int8", Decoding(stop=config.stop))
+    out.print(f"{folder / 'int8'}: play it as pointer={folder / 'int8'}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookaheadOptions:
+    pointer: Path = option("folder of the pointer that learns to look ahead")
+    questions: tuple[Path, ...] = option("questions with answers; may be repeated")
+    index: Path = option("the index to search")
+    out: Path = option("folder of rollouts and of the pointer that looks ahead")
+    sessions: tuple[Path, ...] = option("what the pointer was trained on: questions to leave out", ())
+    source: str = option("only questions whose source begins with this, such as nq", "")
+    count: int = option("questions to learn from", 800, min=100)
+    reader: Path | None = option("folder of a reader; none: the shipped one", None)
+    cache: Path | None = option("file of readings, so that a passage is read once", None)
+    success_weight: float = option(
+        "what a passage with the answer among five is worth, where NDCG@5 of 1 is worth 1", 6.0, former=("--success",)
+    )
+    read_cost: float = option("what a passage must bring to be worth reading", 0.003, former=("--price",))
+    undo_threshold: float = option(
+        "what a refinement of a refined query must bring, or the last one is undone", 0.2, former=("--back",)
+    )
+    seed: int = option("decides every draw", 0)
+    threads: int = option("threads to use", 2, min=1)
+
+
+@with_options(LookaheadOptions)
+def train_lookahead(options: LookaheadOptions) -> None:
+    """Teach a pointer to look ahead; run it again after a kill and it goes on after its last rollouts.
+
+    It learns from sessions of its own, the first quarter of them without lookahead, on questions that it was not
+    trained on.
+
+    orienteer train lookahead --pointer DIR/int8 --questions train.jsonl --sessions sessions.jsonl --index INDEX --out D
+    """
+    _need_torch()
+    from orienteer.agents.action_space import Decoding
+    from orienteer.agents.lookahead.rollouts import answerable
+    from orienteer.agents.lookahead.train import LookConfig, learn_to_look
+    from orienteer.agents.pointer.model_files import load_folder, save_folder
+    from orienteer.rocchio.sessions import read_sessions
+    from orienteer.session import Environment, Settings
+
+    files, world = load_folder(options.pointer), World(options.index, options.reader, options.cache, options.threads)
+    known = {session.id for file in options.sessions for session in read_sessions(file)[1]}
+    questions = questions_of(options.questions)
+    fresh = [each for each in questions if each.source.startswith(options.source) and each.id not in known]
+    random.Random(options.seed).shuffle(fresh)
+    near = islice(answerable(world.open()[0], fresh), options.count)
+    chosen = list(track(near, "questions within reach", options.count, console=err, disable=not err.is_terminal))
+    if not chosen:
+        raise OrienteerError("no question is left whose answer is found among its first hundred passages")
+    out.print(f"{len(chosen)} questions whose answers are within reach")
+    environment = Environment(*world.open(), Settings(snippet=files.layout.snippet))
+    config = LookConfig(seed=options.seed)
+    files, measures = learn_to_look(files, environment, chosen, options.out, config, options.threads, out.print)
+    decoding = Decoding(
+        stop=files.decoding.stop, success_weight=options.success_weight, read_cost=options.read_cost,
+        undo_threshold=options.undo_threshold,
+    )  # fmt: skip
+    notes = {**files.notes, "look": {"questions": len(chosen), **measures}}
+    int8 = options.out / "int8"
+    save_folder(int8, files.config, files.tensors, files.tokenizer, files.layout, decoding, **notes)
+    out.print(f"{int8}: play it as pointer={int8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class T5Options:
+    grammar: str = option("G0 to G4, several with commas, or all: whose sessions it learns", "all")
+    plays: str | None = option("the grammar that the bare name `t5` plays; G1 or the only", None)
+    dev_limit: int = option("how many questions of --dev", 50, min=1)
+    snippet: int | None = option("words of a passage that the agent sees; none: 30", None, min=1)
+    temperature: float | None = option(
+        "of soft targets among the improving ones, by gain; 0: only the best, as the paper's; none: the preset's",
+        None, min=0.0,
+    )  # fmt: skip
+    stops: float = option("how much of the epochs see a Stop", 0.3, min=0.0, max=1.0)
+
+
+@with_options(SessionFiles, T5Options, Seq2SeqOptions)
+def train_t5(files: SessionFiles, options: T5Options, config: Seq2SeqOptions) -> None:
+    """Train a T5 agent; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train t5 --sessions sessions.jsonl --questions train.jsonl --index my-index --out DIR
+    """
+    _need_torch()
+    from orienteer.agents.imitation import grammars_of
+    from orienteer.agents.judging import Judge
+    from orienteer.agents.t5.agent import T5Agent
+    from orienteer.agents.t5.dataset import agent_examples
+    from orienteer.agents.t5.rendering import phrases
+    from orienteer.session import Environment, Settings
+
+    preset = _preset(config)
+    grammars = grammars_of(options.grammar)
+    [played] = grammars_of(options.plays or (grammars[0].name if len(grammars) == 1 else preset.layout.grammar))
+    layout = replace(preset.layout, grammar=played.name, snippet=options.snippet or preset.layout.snippet)
+    if options.temperature is not None:
+        preset = replace(preset, temperature=options.temperature)
+    world = World(files.index, files.reader, files.cache, config.threads)
+    examples = agent_examples(
+        config.out / "examples", files.sessions, lambda: questions_of(files.questions), grammars, layout, world.open,
+        options.stops, sessions_encoded,
+    )  # fmt: skip
+    refine = sum(example.targets[0][1] > 0 for example in examples)
+    out.print(f"{len(examples):,} examples, {refine:,} of them with a refinement")
+    judge: Any = None
+    if config.dev is not None:
+        environment = Environment(*world.open(), Settings(snippet=layout.snippet))
+        make = partial(T5Agent, engine=environment.engine, grammar=played, threads=config.threads)
+        judge = Judge(environment, questions_of([config.dev])[: options.dev_limit], make)
+    _train_seq2seq("t5", preset, layout, config, examples, phrases(), judge)
+    out.print(f"{config.out / 'int8'}: play it as t5={config.out / 'int8'}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswererOptions:
+    grammar: str = option("whose sessions it learns from", "G4")
+    dev_limit: int = option("how many questions of --dev", 200, min=1)
+    dev_agent: str = option("whose sessions on --dev it is judged on", "bm25+ps")
+    snippet: int | None = option("words of a passage that it sees; none: 70", None, min=1)
+    earlier: float = option("how much of the epochs see a state before a session's last; 0: as the paper", 0.3, max=1.0)
+
+
+@with_options(SessionFiles, AnswererOptions, Seq2SeqOptions)
+def train_answerer(files: SessionFiles, options: AnswererOptions, config: Seq2SeqOptions) -> None:
+    """Train an answer generator on the passages that Rocchio found; a killed run goes on.
+
+    orienteer train answerer --sessions sessions.jsonl --questions train.jsonl --index my-index --minutes 60 --out DIR
+    """
+    _need_torch()
+    from orienteer.agents.imitation import grammars_of
+    from orienteer.agents.t5.answerer import ANSWERER_LAYOUT, ExactMatch, play_sessions
+    from orienteer.agents.t5.dataset import answerer_examples
+
+    if config.base is None and config.preset == "copying":
+        config = replace(config, base="shipped")  # the reader's encoder knows where answers stand
+    preset = replace(_preset(config), temperature=0.0)
+    [taught] = grammars_of(options.grammar)
+    layout = ANSWERER_LAYOUT if options.snippet is None else replace(ANSWERER_LAYOUT, snippet=options.snippet)
+    world = World(files.index, files.reader, files.cache, config.threads)
+    questions = questions_of(files.questions)
+    examples = answerer_examples(
+        config.out / "examples", files.sessions, lambda: questions, taught, layout, world.open, options.earlier,
+        sessions_encoded,
+    )  # fmt: skip
+    out.print(f"{len(examples):,} examples")
+    judge: Any = None
+    if config.dev is not None:
+        dev = questions_of([config.dev])[: options.dev_limit]
+        judge = ExactMatch(play_sessions(*world.open(), options.dev_agent, dev), config.threads)
+    _train_seq2seq("answerer", preset, layout, config, examples, [], judge)
+    out.print(f"{config.out / 'int8'}: evaluate with --answerer {config.out / 'int8'}")
+
+
+def _preset(options: Seq2SeqOptions) -> Preset:
+    """The preset that was named, with the options that were given."""
+    if options.preset not in PRESETS:
+        raise OrienteerError(f"no preset is called {options.preset!r}; expected copying, small or paper")
+    preset = options.applied_to(PRESETS[options.preset])
+    _need_end(options.minutes, options.steps or preset.steps)
+    return preset
+
+
+def _train_seq2seq(
+    purpose: Any, preset: Preset, layout: Any, options: Seq2SeqOptions, examples: list[TextExample],
+    phrases: list[str], judge: Judge | None,
+) -> None:  # fmt: skip
+    """`phrases`: what a new decoder may write beside words of its source."""
+    from orienteer.agents.t5.dataset import StreamConfig, batches, hold_out, tokenize
+    from orienteer.agents.t5.model import load
+    from orienteer.agents.t5.model_files import Codec, to_int8
+    from orienteer.agents.t5.train import TrainConfig, train
+
+    config = TrainConfig(
+        out=options.out / "trained", purpose=purpose, layout=layout.as_dict(), minutes=options.minutes,
+        steps=options.steps or (0 if options.minutes else preset.steps), seed=options.seed, threads=options.threads,
+        judge_minutes=options.judge_minutes, patience=options.patience, learning_rate=preset.learning_rate,
+        decay=preset.decay, dropout=preset.dropout, freeze_words=preset.freeze_words,
+        freeze_encoder=preset.freeze_encoder,
+        notes={"base": Path(preset.base).name, "tokens": preset.tokens, "temperature": preset.temperature},
+    )  # fmt: skip
+    how = StreamConfig(
+        layout.max_source, layout.max_target, preset.tokens, temperature=preset.temperature, seed=options.seed
+    )
+    model, tokenizer = load(preset.base, preset.dropout, decoder_layers=options.decoder_layers, phrases=phrases)
+    codec = Codec(tokenizer, model.config)
+    learned, held = hold_out(examples)
+    held_out = tokenize(held[:500], codec, how)
+    train(model, tokenizer, lambda place: batches(learned, codec, how, place), held_out, config, judge, _show)
+    to_int8(config.out, options.out / "int8")
+
+
+def _need_torch() -> None:
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(error.name or "torch", "train") from None
+
+
+def _need_end(minutes: float, steps: int) -> None:
+    if not minutes and not steps:
+        raise OrienteerError("nothing says when to stop; give --minutes or --steps")
+
+
+def _show(progress: Progress) -> None:
+    out.print(str(progress))
+
+
+def _spread(questions: Sequence[Question], count: int) -> Sequence[Question]:
+    """At most `count` of the questions, at equal distances: a file may be sorted by source."""
+    return questions[:: max(1, -(-len(questions) // count))]
+
+
+app = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
+for command in (
+    train_reader, train_agreement, train_pointer, train_lookahead, train_t5, train_answerer, train_muzero,
+):  # fmt: skip
+    app.command(command.__name__.removeprefix("train_"))(command)
