@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from orienteer.commands.options import with_options
 from orienteer.commands.terminal import err, out
 from orienteer.errors import MissingExtraError, OrienteerError
+from orienteer.training.config import option
 
 if TYPE_CHECKING:
     from orienteer.agents.muzero.config import TrainingConfig
@@ -19,62 +19,56 @@ if TYPE_CHECKING:
     from orienteer.agents.muzero.train import ChunkReport, Judge
     from orienteer.agents.muzero.trajectory import Trajectory
 
-LOOK = 100.0
+LOOKAHEAD_SCALE = 100.0
 _SHOWN = 100  # sessions between two lines of progress
 
 
-def train_muzero(
-    questions: Annotated[
-        list[Path], typer.Option(help="questions with answers; played are those of --sessions, else all; repeatable")
-    ],
-    index: Annotated[Path, typer.Option(help="the index to search")],
-    out_dir: Annotated[Path, typer.Option("--out", help="folder of checkpoints, logs and the agent")],
-    base: Annotated[str, typer.Option(help="what h starts from: a pointer's, reader's or BERT's folder")] = "shipped",
-    sessions: Annotated[
-        list[Path] | None, typer.Option(help="Rocchio sessions for a warm start; may be repeated")
-    ] = None,
-    session_questions: Annotated[
-        list[Path] | None, typer.Option(help="where these are others than --questions, of which all are then played")
-    ] = None,
-    session_limit: Annotated[int, typer.Option(help="sessions of each file at most; 0: all", min=0)] = 0,
-    clone_updates: Annotated[
-        int | None,
-        typer.Option(help="by imitation before anything is played; none: 2000, or 0 where --base has imitated", min=0),
-    ] = None,
-    preset: Annotated[str, typer.Option(help="small, or paper for every value of the paper's table")] = "small",
-    reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
-    cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
-    dev: Annotated[Path | None, typer.Option(help="questions to judge progress on, by real sessions")] = None,
-    dev_limit: Annotated[int, typer.Option(help="how many of them", min=1)] = 100,
-    chunks: Annotated[int, typer.Option(help="chunks of episodes in all", min=0)] = 1000,
-    minutes: Annotated[float, typer.Option(help="of training in all, kills included; 0: no limit")] = 0.0,
-    judge_chunks: Annotated[int, typer.Option(help="chunks between two judgements on --dev", min=1)] = 20,
-    patience: Annotated[int, typer.Option(help="judgements without a new best one, then stop; 0: never")] = 0,
-    train_h: Annotated[bool, typer.Option("--train-h", help="train the encoder too, as the paper does")] = False,
-    simulations: Annotated[int | None, typer.Option(help="of a search; none: 100", min=0)] = None,
-    gumbel: Annotated[
-        int | None, typer.Option(help="actions considered by Gumbel's choice at the root; 0 or none: PUCT", min=0)
-    ] = None,
-    episodes: Annotated[int | None, typer.Option(help="played together, a chunk; none: 16", min=1)] = None,
-    updates: Annotated[int | None, typer.Option(help="of the weights a chunk; none: 40", min=0)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="none: 3e-4, or the paper's 1e-4")] = None,
-    session_steps: Annotated[int | None, typer.Option(help="refinements of a session at most", min=1)] = None,
-    look: Annotated[
-        float | None,
-        typer.Option(
-            help="times what a refinement promises, the policy starts from; 0: it does not look before it "
-            "leaps; none: 100 where --base has learned to look",
-            min=0.0,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="actors; 1: in this process; 0: one a processor; none: the preset's", min=0)
-    ] = None,
-    ray: Annotated[str | None, typer.Option(help="address of a Ray cluster for the actors, or local")] = None,
-    seed: Annotated[int, typer.Option(help="decides every draw")] = 0,
-    threads: Annotated[int, typer.Option(help="threads of each process; 0: the preset's", min=0)] = 0,
-    publish: Annotated[bool, typer.Option("--publish", help="make it the agent that a bare `muzero` means")] = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MuZeroOptions:
+    """None: the preset's value."""
+
+    questions: tuple[Path, ...] = option("questions with answers; played are those of --sessions, else all; repeatable")
+    index: Path = option("the index to search")
+    out: Path = option("folder of checkpoints, logs and the agent")
+    base: str = option("what h starts from: a pointer's, reader's or BERT's folder", "shipped")
+    sessions: tuple[Path, ...] = option("Rocchio sessions for a warm start; may be repeated", ())
+    session_questions: tuple[Path, ...] = option(
+        "where these are others than --questions, of which all are then played", ()
+    )
+    session_limit: int = option("sessions of each file at most; 0: all", 0, min=0)
+    clone_updates: int | None = option(
+        "by imitation before anything is played; none: 2000, or 0 where --base has imitated", None, min=0
+    )
+    preset: str = option("small, or paper for every value of the paper's table", "small")
+    reader: Path | None = option("folder of a reader; none: the shipped one", None)
+    cache: Path | None = option("file of readings, so that a passage is read once", None)
+    dev: Path | None = option("questions to judge progress on, by real sessions", None)
+    dev_limit: int = option("how many of them", 100, min=1)
+    chunks: int = option("chunks of episodes in all", 1000, min=0)
+    minutes: float = option("of training in all, kills included; 0: no limit", 0.0)
+    judge_chunks: int = option("chunks between two judgements on --dev", 20, min=1)
+    patience: int = option("judgements without a new best one, then stop; 0: never", 0)
+    train_h: bool = option("train the encoder too, as the paper does", False, names=("--train-h",))
+    simulations: int | None = option("of a search; none: 100", None, min=0)
+    gumbel: int | None = option("actions considered by Gumbel's choice at the root; 0 or none: PUCT", None, min=0)
+    episodes: int | None = option("played together, a chunk; none: 16", None, min=1)
+    updates: int | None = option("of the weights a chunk; none: 40", None, min=0)
+    learning_rate: float | None = option("none: 3e-4, or the paper's 1e-4", None)
+    session_steps: int | None = option("refinements of a session at most", None, min=1)
+    lookahead_scale: float | None = option(
+        "the policy starts from so many times the gain that lookahead predicts; 0: no lookahead; none: 100 where "
+        "--base has learned it",
+        None, min=0.0, former=("--look",),
+    )  # fmt: skip
+    workers: int | None = option("actors; 1: in this process; 0: one a processor; none: the preset's", None, min=0)
+    ray: str | None = option("address of a Ray cluster for the actors, or local", None)
+    seed: int = option("decides every draw", 0)
+    threads: int = option("threads of each process; 0: the preset's", 0, min=0)
+    publish: bool = option("make it the agent that a bare `muzero` means", False, names=("--publish",))
+
+
+@with_options(MuZeroOptions)
+def train_muzero(options: MuZeroOptions) -> None:
     """Train MuZero; run it again after a kill and it goes on from its last checkpoint.
 
     orienteer train muzero --questions train.jsonl --index my-index --base POINTER --sessions rocchio.jsonl --out DIR
@@ -90,28 +84,32 @@ def train_muzero(
     from orienteer.agents.muzero.networks_torch import MuZeroModel
     from orienteer.agents.muzero.self_play import Actor, ActorFactory
 
-    torch.manual_seed(seed)
-    if look is None and preset == "small" and load_pretrained(base).has_value_model:
-        look = LOOK
-    config = preset_of(preset).with_options(
-        lookahead_scale=look, simulations=simulations, gumbel=gumbel, episodes=episodes, updates=updates,
-        steps=session_steps,
-        learning_rate=learning_rate,
+    torch.manual_seed(options.seed)
+    scale = options.lookahead_scale
+    if scale is None and options.preset == "small" and load_pretrained(options.base).has_value_model:
+        scale = LOOKAHEAD_SCALE
+    config = preset_of(options.preset).with_options(
+        lookahead_scale=scale, simulations=options.simulations, gumbel=options.gumbel, episodes=options.episodes,
+        updates=options.updates, steps=options.session_steps, learning_rate=options.learning_rate,
     )  # fmt: skip
-    workers, learning, playing = _shares(config.training, workers, ray, threads)
+    workers, learning, playing = _shares(config.training, options.workers, options.ray, options.threads)
     torch.set_num_threads(learning)
     make = ActorFactory(
-        str(index), str(reader) if reader else None, str(cache) if cache else None, tuple(map(str, questions)), base,
-        config, playing, train_h, _ids(sessions or []) if session_questions is None else frozenset(),
+        str(options.index), str(options.reader) if options.reader else None,
+        str(options.cache) if options.cache else None, tuple(map(str, options.questions)), options.base, config,
+        playing, options.train_h, frozenset() if options.session_questions else _ids(options.sessions),
     )  # fmt: skip
     context = make.context()
     if not context.base.cloned and config.networks.policy_prior:
         config = config.with_options(policy_prior=False)  # a head that was never trained has no opinion
         make, context = replace(make, config=config), replace(context, config=config)
+    clone_updates = options.clone_updates
     if clone_updates is None:
         clone_updates = 0 if context.base.cloned else 2000
-    wanted = sessions if sessions and clone_updates else []
-    shown = _demonstrations(context, out_dir, wanted, session_questions or questions, session_limit, train_h)
+    shown = _demonstrations(
+        context, options.out, options.sessions if clone_updates else (),
+        options.session_questions or options.questions, options.session_limit, options.train_h,
+    )  # fmt: skip
     out.print(
         f"{len(context.questions):,} questions; {len(shown):,} demonstrations; {len(context.index):,} index nodes"
     )
@@ -119,34 +117,34 @@ def train_muzero(
         config.networks, len(context.grammar), *context.base.encoding_sizes, context.base.word_embeddings
     )
     h = None
-    if train_h:
+    if options.train_h:
         from orienteer.agents.muzero.networks_torch import TrainableEncoder
 
         h = TrainableEncoder(context.base, context.grammar.grammar)
     parts = RunComponents(
         model, context.grammar, context.index, context.base.word_embeddings,
-        (lambda: Actor(context, train_h)) if workers == 1 and ray is None else make,
-        h, _judge(context, dev, dev_limit, learning, train_h), lambda *each: _keep(context, *each),
+        (lambda: Actor(context, options.train_h)) if workers == 1 and options.ray is None else make,
+        h, _judge(context, options, learning), lambda *each: _keep(context, *each),
     )  # fmt: skip
     run = Run(
-        out_dir, chunks, clone_updates if shown else 0, minutes=minutes, workers=workers, ray=ray, seed=seed,
-        judge_chunks=judge_chunks, patience=patience,
+        options.out, options.chunks, clone_updates if shown else 0, minutes=options.minutes, workers=workers,
+        ray=options.ray, seed=options.seed, judge_chunks=options.judge_chunks, patience=options.patience,
     )  # fmt: skip
     place = train(config, run, parts, shown, _show)
     if place.stopped:
         out.print(f"stopped: {place.stopped}")
-    size = _ship(out_dir / BEST, out_dir / "agent")
-    out.print(f"{out_dir / 'agent'}: {size / 1e6:.1f} MB; play it as muzero={out_dir / 'agent'}")
-    if publish:
+    size = _ship(options.out / BEST, options.out / "agent")
+    out.print(f"{options.out / 'agent'}: {size / 1e6:.1f} MB; play it as muzero={options.out / 'agent'}")
+    if options.publish:
         if size > LARGEST:
             raise OrienteerError(
                 f"an agent of {size / 1e6:.1f} MB; expected at most {LARGEST / 1e6:.0f}: a smaller --base makes one"
             )
-        _ship(out_dir / BEST, SHIPPED)
+        _ship(options.out / BEST, SHIPPED)
         out.print(f"{SHIPPED}: play it as muzero")
 
 
-def _ids(sessions: list[Path]) -> frozenset[str]:
+def _ids(sessions: Sequence[Path]) -> frozenset[str]:
     """The questions of sessions: what is found for them has been read before."""
     from orienteer.rocchio.sessions import read_sessions
 
@@ -165,7 +163,7 @@ def _shares(training: TrainingConfig, workers: int | None, ray: str | None, thre
 
 
 def _demonstrations(
-    context: SelfPlayContext, folder: Path, files: list[Path], questions: list[Path], limit: int, rows: bool
+    context: SelfPlayContext, folder: Path, files: Sequence[Path], questions: Sequence[Path], limit: int, rows: bool
 ) -> list[Trajectory]:
     from orienteer.agents.imitation import by_id
     from orienteer.agents.muzero.demonstrations import demonstrations
@@ -187,20 +185,20 @@ def _demonstrations(
     return found
 
 
-def _judge(context: SelfPlayContext, dev: Path | None, limit: int, threads: int, train_h: bool) -> Judge | None:
+def _judge(context: SelfPlayContext, options: MuZeroOptions, threads: int) -> Judge | None:
     from orienteer.agents.judging import Judge as Judging
     from orienteer.agents.muzero.agent import MuZeroAgent
     from orienteer.agents.muzero.model_files import MuZeroFiles
     from orienteer.data import read_questions
     from orienteer.session import Environment, Settings
 
-    if dev is None:
+    if options.dev is None:
         return None
-    asked = [question for question in read_questions(dev) if question.answers][:limit]
+    asked = [question for question in read_questions(options.dev) if question.answers][: options.dev_limit]
     if not asked:
-        raise OrienteerError(f"{dev}: no questions with answers in it")
+        raise OrienteerError(f"{options.dev}: no questions with answers in it")
     environment = Environment(context.engine, context.reader, Settings(snippet=context.config.snippet))
-    base, encoder = context.base, None if train_h else context.encoder
+    base, encoder = context.base, None if options.train_h else context.encoder
 
     def agent(weights: Mapping[str, Any]) -> MuZeroAgent:
         files = MuZeroFiles(base.bert, {**base.tensors, **weights}, base.tokenizer, context.config, "unsaved", {})
