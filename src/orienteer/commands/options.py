@@ -46,7 +46,8 @@ def _parameters(config: type) -> Iterator[inspect.Parameter]:
     for each in _options(config):
         more = dict(each.metadata)
         names, former = more.pop("names", ()), more.pop("former", ())
-        kind, default = hints[each.name], inspect.Parameter.empty if each.default is MISSING else each.default
+        kind: Any = hints[each.name]
+        default: Any = inspect.Parameter.empty if each.default is MISSING else each.default
         if kind == _FILES:
             kind, default = (list[Path], default) if default is inspect.Parameter.empty else (list[Path] | None, None)
         elif kind == _NUMBERS:

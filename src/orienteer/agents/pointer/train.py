@@ -57,8 +57,10 @@ def train(
         return {**held_out_measures(model, held, config), **judged}
 
     def save(folder: Path, state: State, measures: Mapping[str, float]) -> None:
-        notes = {"step": state.step, "seconds": round(state.spent), "measures": dict(measures)}
-        model.save_pretrained(folder, tokenizer, config.layout, **notes, training=described(config))
+        model.save_pretrained(
+            folder, tokenizer, config.layout, step=state.step, seconds=round(state.spent), measures=dict(measures),
+            training=described(config),
+        )  # fmt: skip
 
     encoder, head = (
         [p for name, p in model.named_parameters() if name.startswith("encoder.") == old] for old in (True, False)
