@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import TREE_SEARCHER, MakeClient, listening
+from serving_world import TREE_SEARCHER, MakeClient, Registered, listening
 from small_world import PASSAGES, QUESTIONS
 
 from orienteer.agents import registry
@@ -45,6 +45,18 @@ def tree_searcher(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of an agent that tells of a search tree."""
     monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, TREE_SEARCHER))
     return TREE_SEARCHER.names
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """Registers an agent from outside for one test; gives its name."""
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+
+    def register(make: Callable[[Any], Any]) -> str:
+        registry.register_agent("from-outside", make, about="registered by a test")
+        return "from-outside"
+
+    return register
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A workbench on a socket: in a thread, or as a program that can be killed.
 
-python serving_world.py PORT SAVED [SECONDS A BATCH]
+python serving_world.py PORT SAVED REFINEMENTS
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from orienteer.session import STOP, Action, Observation
 from orienteer.session.agent import StepNotes, TreeNode, tree_explanation
 
 MakeClient = Callable[..., TestClient]
+Registered = Callable[[Callable[[Any], Any]], str]
+TIMEOUT = 300.0  # seconds; only a test that hangs waits so long
 
 
 class TreeSearcher:
@@ -64,27 +66,33 @@ TREE_SEARCHER = AgentSpec(
 )  # fmt: skip
 
 
-class SlowReader(LexicalReader):
-    """Takes its time over every batch, however large, as a model does over a small one."""
+class GatedReader(LexicalReader):
+    """Reads nothing before `gate` is set."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._seconds = seconds
+        self.gate = threading.Event()
 
     def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
-        time.sleep(self._seconds)
+        self.gate.wait(TIMEOUT)
         return super().read_many(batch)
 
 
-class SlowEngine(ReferenceEngine):
-    """Takes its time over every search: a session on it can be watched, stopped and killed."""
+class GatedEngine(ReferenceEngine):
+    """Holds searches with so many refinements, or more, until `gate` is set; `reached` is set when one comes.
 
-    def __init__(self, seconds: float) -> None:
+    A session on it can be watched, stopped and killed at a known step, however fast or slow the machine is.
+    """
+
+    def __init__(self, refinements: int) -> None:
         super().__init__(PASSAGES)
-        self._seconds = seconds
+        self._refinements = refinements
+        self.reached, self.gate = threading.Event(), threading.Event()
 
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[list[Hit]]:
-        time.sleep(self._seconds)
+        if any(len(query.refinements) >= self._refinements for query in queries):
+            self.reached.set()
+            self.gate.wait(TIMEOUT)
         return super().search_many(queries, k)
 
 
@@ -105,12 +113,12 @@ def listening(app: Any) -> Iterator[str]:
 
 
 @contextmanager
-def as_program(saved: Path, seconds: float = 0.0, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The same as a process of its own: its address, and what to kill."""
+def as_program(saved: Path, refinements: int = 100, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server as a process of its own, with a `GatedEngine` whose gate stays shut: its address, and what to kill."""
     port = port or free_port()
-    process = subprocess.Popen([sys.executable, __file__, str(port), str(saved), str(seconds)])
+    process = subprocess.Popen([sys.executable, __file__, str(port), str(saved), str(refinements)])
     try:
-        wait_for(f"http://127.0.0.1:{port}/", 120)
+        wait_for(f"http://127.0.0.1:{port}/")
         yield f"http://127.0.0.1:{port}/", process
     finally:
         process.kill()
@@ -123,24 +131,35 @@ def free_port() -> int:
         return port
 
 
-def wait_for(address: str, seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while True:
+def wait_for(address: str) -> None:
+    def ready() -> bool:
         try:
-            with urlopen(f"{address}ready", timeout=5):
-                return
+            with urlopen(f"{address}ready", timeout=TIMEOUT):
+                return True
         except (URLError, OSError):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
+            return False
+
+    wait_until(ready)
 
 
-def main(port: int, saved: Path, seconds: float) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < until, "what the test waits for does not come"
+        time.sleep(0.02)
+
+
+def wait_until_running(client: Any, sessions: int) -> None:
+    """Until so many agents are at work; each has then queued its next step."""
+    wait_until(lambda: f"orienteer_sessions_running {sessions}.0" in client.get("/metrics").text)
+
+
+def main(port: int, saved: Path, refinements: int) -> None:
     from orienteer.serve import make_app
 
-    app = make_app({"lighthouses": SlowEngine(seconds)}, LexicalReader(), saved, examples=QUESTIONS)
+    app = make_app({"lighthouses": GatedEngine(refinements)}, LexicalReader(), saved, examples=QUESTIONS)
     uvicorn.run(app, port=port, log_level="warning")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

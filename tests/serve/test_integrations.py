@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from lexical_reader import LexicalReader
-from small_world import PASSAGES, QUESTIONS
-from tiny import save_tiny
+from small_world import QUESTIONS
 
-from orienteer.engine import EmbeddedEngine, build_index
-from orienteer.integrations.researcher import Researcher
+from orienteer.api import Searcher
+from orienteer.engine import EmbeddedEngine
+from orienteer.integrations import find_passages
 
 QUESTION = QUESTIONS[0].question
 
 
 @pytest.fixture
-def researcher(engine: EmbeddedEngine) -> Researcher:
-    return Researcher(engine, LexicalReader(), "prf-answer", steps=3)
+def searcher(engine: EmbeddedEngine) -> Searcher:
+    return Searcher(engine, reader=LexicalReader(), agent="prf-answer", steps=3)
 
 
 @pytest.fixture
-def best(researcher: Researcher) -> list[str]:
-    [session] = researcher.sessions([QUESTION])
-    return [each.passage.id for each in session.best]
+def best(searcher: Searcher) -> list[str]:
+    return [each.id for each in searcher.ask(QUESTION).passages]
 
 
-def test_the_langchain_retriever_runs_in_a_chain(researcher: Researcher, best: list[str]) -> None:
+def test_the_langchain_retriever_runs_in_a_chain(searcher: Searcher, best: list[str]) -> None:
     pytest.importorskip("langchain_core", reason="needs the extra langchain")
     from langchain_core.documents import Document
     from langchain_core.language_models import FakeListChatModel
@@ -36,11 +33,11 @@ def test_the_langchain_retriever_runs_in_a_chain(researcher: Researcher, best: l
 
     from orienteer.integrations.langchain import OrienteerRetriever
 
-    retriever = OrienteerRetriever(researcher=researcher, k=3)
-    found = retriever.invoke(QUESTION)
-    assert [document.id for document in found] == best[:3]
-    assert found[0].metadata["answer"]
-    assert found[0].metadata["query"].startswith(QUESTION)
+    retriever = OrienteerRetriever(searcher=searcher, k=3)
+    documents = retriever.invoke(QUESTION)
+    assert [document.id for document in documents] == best[:3]
+    assert documents[0].metadata["answer"]
+    assert documents[0].metadata["query"].startswith(QUESTION)
     several = retriever.batch([QUESTION, QUESTIONS[1].question])
     assert [document.id for document in several[0]] == best[:3]
 
@@ -53,7 +50,7 @@ def test_the_langchain_retriever_runs_in_a_chain(researcher: Researcher, best: l
     assert chain.invoke(QUESTION) == "Maren Holt"
 
 
-def test_the_llama_index_retriever_runs_in_a_query_engine(researcher: Researcher, best: list[str]) -> None:
+def test_the_llama_index_retriever_runs_in_a_query_engine(searcher: Searcher, best: list[str]) -> None:
     pytest.importorskip("llama_index.core", reason="needs the extra llama-index")
     from llama_index.core import get_response_synthesizer
     from llama_index.core.llms import MockLLM
@@ -61,18 +58,16 @@ def test_the_llama_index_retriever_runs_in_a_query_engine(researcher: Researcher
 
     from orienteer.integrations.llama_index import OrienteerRetriever
 
-    retriever = OrienteerRetriever(researcher, k=3)
-    found = retriever.retrieve(QUESTION)
-    assert [node.node.node_id for node in found] == best[:3]
-    assert found[0].score == pytest.approx(found[0].metadata["ps"])
+    retriever = OrienteerRetriever(searcher, k=3)
+    nodes = retriever.retrieve(QUESTION)
+    assert [node.node.node_id for node in nodes] == best[:3]
+    assert nodes[0].score == pytest.approx(nodes[0].metadata["ps"])
     synthesizer = get_response_synthesizer(llm=MockLLM(max_tokens=50))
     answer = RetrieverQueryEngine(retriever, response_synthesizer=synthesizer).query(QUESTION)
     assert [node.node.node_id for node in answer.source_nodes] == best[:3]
 
 
-def test_the_pyterrier_transformer_runs_in_a_pipeline_and_an_experiment(
-    researcher: Researcher, best: list[str]
-) -> None:
+def test_the_pyterrier_transformer_runs_in_a_pipeline_and_an_experiment(searcher: Searcher, best: list[str]) -> None:
     pytest.importorskip("pyterrier", reason="needs the extra pyterrier")
     import pandas as pd
     import pyterrier as pt
@@ -80,10 +75,10 @@ def test_the_pyterrier_transformer_runs_in_a_pipeline_and_an_experiment(
     from orienteer.integrations.pyterrier import OrienteerRetriever
 
     topics = pd.DataFrame({"qid": ["1", "2"], "query": [QUESTION, QUESTIONS[1].question]})
-    agent = OrienteerRetriever(researcher)
-    found = agent(topics)
-    assert list(found[found.qid == "1"].docno) == best
-    assert list(found[found.qid == "1"]["rank"]) == [0, 1, 2, 3, 4]
+    agent = OrienteerRetriever(searcher)
+    ranked = agent(topics)
+    assert list(ranked[ranked.qid == "1"].docno) == best
+    assert list(ranked[ranked.qid == "1"]["rank"]) == [0, 1, 2, 3, 4]
     assert len((agent % 2)(topics)) == 4
     assert agent(topics.iloc[:0]).empty
     qrels = pd.DataFrame({"qid": ["1", "2"], "docno": [best[0], "nowhere"], "label": [1, 1]})
@@ -91,8 +86,7 @@ def test_the_pyterrier_transformer_runs_in_a_pipeline_and_an_experiment(
     assert scores["recip_rank"][0] == pytest.approx(0.5)
 
 
-def test_a_researcher_opens_an_index_and_a_reader_by_their_folders(tmp_path: Path) -> None:
-    build_index(PASSAGES, tmp_path / "index")
-    opened = Researcher.open(tmp_path / "index", steps=1, reader=save_tiny(tmp_path / "reader"))
-    [session] = opened.sessions([QUESTION])
-    assert len(session.best) == 5
+def test_a_blank_question_finds_nothing_and_spoils_no_other(searcher: Searcher, best: list[str]) -> None:
+    blank, passages = find_passages(searcher, [" ", QUESTION], 3)
+    assert blank == ()
+    assert [each.id for each in passages] == best[:3]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lexical_reader import LexicalReader
-from serving_world import SlowEngine, as_program
+from serving_world import TIMEOUT, GatedEngine, as_program
 from small_world import QUESTIONS
 
 from orienteer.data.passage import Passage
@@ -43,7 +42,7 @@ class Page:
         self.hosts: set[str] = set()
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(1000 * TIMEOUT)
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
@@ -102,30 +101,35 @@ def test_asked_the_page_shows_each_step_the_answer_and_the_cost(open_page: Calla
 
 
 def test_the_session_is_seen_to_unfold(open_page: Callable[..., Page]) -> None:
-    page = open_page(engines={"slow": SlowEngine(0.4)})
+    engine = GatedEngine(2)
+    page = open_page(engines={"lighthouses": engine})
     shown = page.open()
     shown.fill("#ask-question", QUESTION)
     shown.select_option("#ask-agent-0", "prf-answer")
     shown.press("#ask-question", "Enter")
-    shown.wait_for_selector(".step >> nth=0")
-    assert page.steps() < 6
+    shown.wait_for_selector(".step >> nth=1")
+    assert page.steps() == 2
     assert shown.locator("#stop").is_visible()
+    engine.gate.set()
     shown.wait_for_selector(".step >> nth=5")
     page.wait_until_done()
     assert page.steps() == 6
 
 
 def test_a_running_agent_can_be_stopped_and_the_session_taken_over(open_page: Callable[..., Page]) -> None:
-    page = open_page(engines={"slow": SlowEngine(0.3)})
+    engine = GatedEngine(2)
+    page = open_page(engines={"lighthouses": engine})
     shown = page.open()
     shown.fill("#ask-question", QUESTION)
     shown.fill("#ask-steps", "30")
+    shown.select_option("#ask-agent-0", "prf-answer")
     shown.press("#ask-question", "Enter")
     shown.wait_for_selector(".step >> nth=1")
     shown.click("#stop")
     page.wait_until_done()
     before = page.steps()
-    assert before < 20
+    assert before == 2
+    engine.gate.set()
     shown.fill("#own-term", "storm")
     shown.press("#own-term", "Enter")
     shown.wait_for_selector(f".step >> nth={before}")
@@ -386,7 +390,7 @@ def test_a_mistake_is_told_in_words(open_page: Callable[..., Page]) -> None:
 
 
 def test_a_server_that_goes_away_is_told_and_comes_back(browser: Any, tmp_path: Path) -> None:
-    with as_program(tmp_path, seconds=0.3) as (address, process):
+    with as_program(tmp_path, refinements=2) as (address, process):
         page = Page(browser, address)
         shown = page.ask(steps=1, agent="prf-answer")
         shown.click("#save")
@@ -441,7 +445,7 @@ def test_axe_finds_no_serious_issue(
         shown.keyboard.press("Escape")
     for path in ("", "#/compare", "#/sessions"):
         page.open(path)
-        time.sleep(0.2)
+        shown.wait_for_load_state("networkidle")
         assert serious(shown, script) == [], path
 
 
@@ -485,7 +489,8 @@ def test_a_passage_of_a_record_is_completed_from_the_index(open_page: Callable[.
 
 
 def test_who_refines_while_the_agent_is_at_work_takes_over(open_page: Callable[..., Page]) -> None:
-    page = open_page(engines={"slow": SlowEngine(0.4)})
+    engine = GatedEngine(2)
+    page = open_page(engines={"lighthouses": engine})
     shown = page.open()
     shown.fill("#ask-question", QUESTION)
     shown.fill("#ask-steps", "30")
@@ -493,10 +498,13 @@ def test_who_refines_while_the_agent_is_at_work_takes_over(open_page: Callable[.
     shown.press("#ask-question", "Enter")
     shown.wait_for_selector(".step >> nth=1")
     shown.fill("#own-term", "storm")
-    shown.press("#own-term", "Enter")
+    # The page breaks off the agent's stream, then sends the refinement until the server has noticed.
+    with shown.expect_request("**/refine"):
+        shown.press("#own-term", "Enter")
+    engine.gate.set()
     shown.wait_for_selector(".step .who")
     page.wait_until_done()
-    assert page.steps() < 12
+    assert page.steps() < 31
     assert "you" in shown.locator(".step").last.inner_text()
     # The browser writes a refusal of the first try to its console; the page tries again by itself.
     page.complaints = [said for said in page.complaints if "409" not in said]

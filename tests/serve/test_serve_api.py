@@ -7,12 +7,13 @@ import logging
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import MakeClient
-from small_world import PASSAGES
+from serving_world import MakeClient, Registered
+from small_world import PASSAGES, Scripted, plus
 
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import parse
 from orienteer.serve import Limits
+from orienteer.session import STOP
 
 
 def test_search_gives_what_the_engine_gives(client: TestClient, engine: EmbeddedEngine) -> None:
@@ -33,9 +34,9 @@ def test_a_query_that_cannot_be_read_is_refused_at_its_place(client: TestClient)
 def test_why_tells_each_clauses_share_and_the_questions_own_rank(client: TestClient, engine: EmbeddedEngine) -> None:
     query = "keeper of the lamp (contents:storm^4)"
     why = client.post("/api/why", json={"query": query, "passage": "dunmore-1"}).json()
-    told = engine.explain(parse(query), "dunmore-1")
-    assert why["score"] == told.score
-    assert sum(share["score"] for share in why["shares"]) == pytest.approx(told.score, abs=1e-5)
+    explanation = engine.explain(parse(query), "dunmore-1")
+    assert why["score"] == explanation.score
+    assert sum(share["score"] for share in why["shares"]) == pytest.approx(explanation.score, abs=1e-5)
     ids = [hit.id for hit in engine.search(parse(query), 20)]
     plain = [hit.id for hit in engine.search(parse("keeper of the lamp"), 20)]
     assert why["rank"] == ids.index("dunmore-1") + 1
@@ -78,15 +79,15 @@ def test_health_readiness_and_metrics(client: TestClient) -> None:
     assert client.get("/health").json() == {"status": "alive"}
     assert client.get("/ready").json() == {"status": "ready"}
     client.post("/api/sessions", json={"question": "who lit the lamp", "steps": 2})
-    told = client.get("/metrics").text
-    assert 'orienteer_requests_total{method="POST",route="/api/sessions",status="200"} 1.0' in told
-    assert 'orienteer_steps_total{by="agent"} 2.0' in told
-    assert 'orienteer_batch_size_count{work="moves"} 3.0' in told
+    metrics = client.get("/metrics").text
+    assert 'orienteer_requests_total{method="POST",route="/api/sessions",status="200"} 1.0' in metrics
+    assert 'orienteer_steps_total{by="agent"} 2.0' in metrics
+    assert 'orienteer_batch_size_count{work="moves"} 3.0' in metrics
 
 
 def test_a_dead_worker_is_told_by_readiness(make_client: MakeClient) -> None:
     client = make_client()
-    client.app.state.desk.searches.close()  # type: ignore[attr-defined]
+    client.app.state.shared.searches.close()  # type: ignore[attr-defined]
     assert client.get("/ready").status_code == 503
     assert client.get("/health").status_code == 200
 
@@ -140,3 +141,34 @@ def test_more_passages_than_the_server_gives_are_refused_not_cut(make_client: Ma
     refused = client.post("/api/search", json={"query": "lamp", "k": 4})
     assert refused.status_code == 422
     assert "3 passages" in refused.json()["message"]
+
+
+def test_an_agent_registered_while_the_server_runs_is_listed_and_plays(
+    client: TestClient, registered: Registered
+) -> None:
+    def make(engine: EmbeddedEngine, term: str = "lamp", top: int = 1) -> Scripted:
+        return Scripted(*[plus(term), STOP][:top])
+
+    name = registered(make)
+    listed = {agent["name"]: agent["about"] for agent in client.get("/api/about").json()["agents"]}
+    assert listed[name] == "registered by a test"
+    body = {"question": "who keeps the tower", "steps": 1, "agent": f"{name}[top=2;hits=3]"}
+    session = client.post("/api/sessions", json=body).json()
+    assert [step["action"] for step in session["steps"]] == [None, '+(contents:"lamp")']
+    assert len(session["steps"][0]["hits"]) == 3
+
+
+@pytest.mark.parametrize("agent", ["from-outside[term=tower]", "ensemble[members=pointer=/etc]"])
+def test_a_text_option_of_an_agent_is_given_where_the_server_starts_only(
+    make_client: MakeClient, registered: Registered, agent: str
+) -> None:
+    def make(engine: EmbeddedEngine, term: str = "lamp") -> Scripted:
+        return Scripted(plus(term))
+
+    name = registered(make)
+    body = {"question": "who keeps the tower", "steps": 1, "agent": agent}
+    refused = make_client().post("/api/sessions", json=body)
+    assert refused.status_code == 422
+    assert "--agent" in refused.json()["message"]
+    if agent.startswith(name):
+        assert make_client(agents=[agent]).post("/api/sessions", json=body).status_code == 200

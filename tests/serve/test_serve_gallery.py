@@ -34,11 +34,11 @@ def client(make_client: MakeClient, evaluated: Path) -> TestClient:
 
 
 def test_the_figures_are_the_reports(client: TestClient, evaluated: Path) -> None:
-    told = client.get("/api/gallery").json()
+    gallery = client.get("/api/gallery").json()
     metrics = json.loads((evaluated / "metrics.json").read_text())
-    assert told["agents"] == {name: metrics[name] for name in ("bm25", "wanderer")}
-    assert told["questions"] == len(QUESTIONS) + len(HARD_QUESTIONS)
-    assert "Top-5" in [measure["name"] for measure in told["measures"]]
+    assert gallery["agents"] == {name: metrics[name] for name in ("bm25", "wanderer")}
+    assert gallery["questions"] == len(QUESTIONS) + len(HARD_QUESTIONS)
+    assert "Top-5" in [measure["name"] for measure in gallery["measures"]]
 
 
 def test_sessions_are_filtered_by_kind_operator_and_words(client: TestClient, evaluated: Path) -> None:
@@ -80,9 +80,9 @@ def test_a_session_of_the_gallery_opens_and_can_be_continued(client: TestClient)
 
 
 def test_a_gallery_that_is_not_there_says_how_to_have_one(make_client: MakeClient, tmp_path: Path) -> None:
-    told = make_client().get("/api/gallery")
-    assert told.status_code == 404
-    assert "--evaluation" in told.json()["message"]
+    refused = make_client().get("/api/gallery")
+    assert refused.status_code == 404
+    assert "--evaluation" in refused.json()["message"]
     with pytest.raises(NoGalleryError, match="no finished evaluation"):
         Gallery(tmp_path)
 

@@ -1,7 +1,8 @@
-"""Many at one time: nobody is lost, nobody waits much longer than the others, memory stays."""
+"""Many clients at one time: no session is lost, nobody waits much longer than the others, memory stays."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from tiny import save_tiny
 import serve
 
 
-def test_forty_clients_for_some_seconds_lose_nothing(tmp_path: Path) -> None:
-    row = serve.run(40, 4.0, str(save_tiny(tmp_path / "reader")))
-    assert row["lost"] == 0
-    assert row["sessions"] >= 40
-    assert row["mean_batch"] > 4
+def test_forty_clients_at_one_time_lose_no_session(tmp_path: Path) -> None:
+    seen = serve.Seen(0.0, 0.0)
+    with serve.serving(str(save_tiny(tmp_path / "reader"))) as (port, _):
+        asyncio.run(serve.together(port, serve.all_questions()[:80], 40, "prf-answer", seen))
+    assert seen.lost == []
+    assert seen.whole == 80
 
 
 @pytest.mark.slow

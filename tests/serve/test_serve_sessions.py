@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import MakeClient
+from serving_world import MakeClient, Registered
 from small_world import HARD_QUESTIONS, Scripted, plus
 from tiny_muzero import save_muzero
 
@@ -35,15 +35,15 @@ def refine(client: TestClient, session: dict[str, Any], op: str, term: str, **op
 
 
 def test_a_session_over_http_is_the_one_that_the_command_line_plays(client: TestClient, engine: EmbeddedEngine) -> None:
-    entry = make_agent("prf-answer", engine, Settings(steps=3))  # one without notes, which only a server asks for
-    environment = Environment(engine, LexicalReader(), entry.settings)
-    [alone] = run_sessions(environment, entry.agent, [Question("ask", LAMP, ("Maren Holt",))]).sessions
-    asked = ask(client, answers=["Maren Holt"], agent="prf-answer")
-    shared = client.get(f"/api/sessions/{asked['id']}/file").content
+    agent = make_agent("prf-answer", engine, Settings(steps=3))  # one without notes, which only a server asks for
+    environment = Environment(engine, LexicalReader(), agent.settings)
+    [alone] = run_sessions(environment, agent.agent, [Question("ask", LAMP, ("Maren Holt",))]).sessions
+    session = ask(client, answers=["Maren Holt"], agent="prf-answer")
+    shared = client.get(f"/api/sessions/{session['id']}/file").content
     assert from_line(shared) == record(alone, environment, "prf-answer")
-    assert [step["query"]["text"] for step in asked["steps"]] == [str(step.query) for step in alone.steps]
-    assert asked["answer"] == alone.answer
-    assert asked["ended"] == "steps"
+    assert [step["query"]["text"] for step in session["steps"]] == [str(step.query) for step in alone.steps]
+    assert session["answer"] == alone.answer
+    assert session["ended"] == "steps"
 
 
 def test_a_step_tells_what_it_brought_in_and_pushed_out(client: TestClient) -> None:
@@ -270,13 +270,8 @@ def test_an_agent_that_is_not_offered_is_refused(client: TestClient, agent: str,
     assert why in refused.json()["message"]
 
 
-def test_an_agent_that_fails_ends_its_own_session_only(make_client: MakeClient, engine: EmbeddedEngine) -> None:
-    client = make_client()
-    desk = client.app.state.desk  # type: ignore[attr-defined]
-    entry = desk.roster.entry("lighthouses", AGENT, 3)
-    script = Scripted(plus("lamp"), UNDO, "nonsense")
-    desk.roster._entries["lighthouses", AGENT] = type(entry)(entry.name, script, entry.settings)
-    failed = ask(client)
+def test_an_agent_that_fails_ends_its_own_session_only(client: TestClient, registered: Registered) -> None:
+    failed = ask(client, agent=registered(lambda engine: Scripted(plus("lamp"), UNDO, "nonsense")))
     assert failed["ended"] == "illegal"
     assert "not an action" in failed["error"]
     assert len(failed["steps"]) == 3
@@ -325,20 +320,18 @@ def test_muzero_tells_its_tree(make_client: MakeClient, tmp_path: Path) -> None:
     ],
 )
 def test_notes_that_no_record_can_hold_end_the_session_with_the_reason(
-    make_client: MakeClient, notes: Any, why: str
+    client: TestClient, registered: Registered, notes: Any, why: str
 ) -> None:
-    class Telling:
+    class Noting:
+        def __init__(self, engine: Any) -> None: ...
+
         def act(self, observations: Any) -> list[Any]:
             return [plus("lamp") for _ in observations]
 
         def act_with_explanations(self, observations: Any) -> list[Any]:
             return [(action, notes) for action in self.act(observations)]
 
-    client = make_client()
-    desk = client.app.state.desk  # type: ignore[attr-defined]
-    entry = desk.roster.entry("lighthouses", AGENT, 1)
-    desk.roster._entries["lighthouses", AGENT] = type(entry)(entry.name, Telling(), entry.settings)
-    failed = ask(client, steps=1)
+    failed = ask(client, steps=1, agent=registered(Noting))
     assert failed["ended"] == "error"
     assert why in failed["error"]
 
@@ -374,9 +367,9 @@ def test_a_saved_file_that_was_damaged_is_left_out_of_the_list_and_told(client: 
     row["passages"].pop(row["steps"][-1]["best"][0], None)
     (tmp_path / "saved" / "damaged-1.jsonl").write_text(json.dumps(row))
     assert [each["id"] for each in client.get("/api/sessions").json()["sessions"]] == [session["id"]]
-    told = client.get("/api/sessions/damaged-1")
-    assert told.status_code == 422
-    assert "which is not in it" in told.json()["message"]
+    refused = client.get("/api/sessions/damaged-1")
+    assert refused.status_code == 422
+    assert "which is not in it" in refused.json()["message"]
 
 
 def test_an_agent_named_when_the_server_starts_is_made_at_once_and_offered_with_its_options(

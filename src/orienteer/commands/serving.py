@@ -58,7 +58,7 @@ def serve(
     from orienteer.serve import Limits, make_app
 
     check_address(host, token)
-    # First the socket: a port that is taken should be told before anything is loaded.
+    # The socket first: a port in use should be an error before anything is loaded.
     with listening(host, port) as listener:
         engines, trained = open_all(index, reader)
         app = make_app(
@@ -96,7 +96,7 @@ def mcp(
 
     orienteer mcp --index my-index
     """
-    from orienteer.mcp_server import run
+    from orienteer.serve.mcp import run
 
     if transport == "http":
         check_address(host, token)
@@ -117,7 +117,7 @@ def check_address(host: str, token: str) -> None:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that the address can be told before the first client comes."""
+    """A socket that listens, so that the address can be printed before the first client comes."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family)
@@ -131,22 +131,24 @@ def address(host: str, port: int) -> str:
 
 def open_all(indexes: list[str] | None, reader: Path | None) -> tuple[Mapping[str, Engine], Reader]:
     """Every index under the last part of its address, and the reader."""
-    from orienteer.bundled import bundled_engine
-    from orienteer.engine.open import open_engine
-    from orienteer.reader import CachedReader, TrainedReader
+    from orienteer.api import Searcher
 
+    if not indexes:
+        searcher = Searcher.open(reader=reader)
+        return {"bundled": searcher.engine}, searcher.reader
     engines: dict[str, Engine] = {}
-    for each in indexes or ():
+    for each in indexes:
         base = each.rstrip("/").rpartition("/")[2] or each
         name, number = base, 1
         while name in engines:
             number += 1
             name = f"{base}-{number}"
-        engines[name] = open_engine(each)
-    return engines or {"bundled": bundled_engine()}, CachedReader(TrainedReader.from_pretrained(reader))
+        searcher = Searcher.open(each, reader=reader)
+        engines[name] = searcher.engine
+    return engines, searcher.reader
 
 
 def default_sessions() -> Path:
-    """Where saved sessions lie unless told otherwise."""
+    """The default folder of saved sessions."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "orienteer" / "sessions"

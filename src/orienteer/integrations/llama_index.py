@@ -1,13 +1,14 @@
 """A LlamaIndex retriever: the passages that a search agent finds for a question (extra: llama-index).
 
-retriever = OrienteerRetriever(Researcher.open("my-index"))
+retriever = OrienteerRetriever(Searcher.open("my-index"))
 retriever.retrieve("who wrote war and peace")
 """
 
 from __future__ import annotations
 
+from orienteer.api import Searcher
 from orienteer.errors import MissingExtraError
-from orienteer.integrations.researcher import Researcher, about
+from orienteer.integrations import find_passages, metadata
 
 try:
     from llama_index.core.retrievers import BaseRetriever
@@ -17,18 +18,15 @@ except ImportError:
 
 
 class OrienteerRetriever(BaseRetriever):
-    """A node a passage, best first, its score PS; its metadata tell the answer and the query that found it."""
+    """A node a passage, best first, its score PS; its metadata have the answer and the query that found it."""
 
-    def __init__(self, researcher: Researcher, k: int = 5) -> None:
-        self._researcher, self._k = researcher, k
+    def __init__(self, searcher: Searcher, k: int = 5) -> None:
+        self._searcher, self._k = searcher, k
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        [session] = self._researcher.sessions([query_bundle.query_str])
+        [passages] = find_passages(self._searcher, [query_bundle.query_str], self._k)
         return [
-            NodeWithScore(
-                node=TextNode(id_=each.passage.id, text=each.passage.text, metadata=about(each, session)),
-                score=float(each.reading.score),
-            )
-            for each in session.best[: self._k]
+            NodeWithScore(node=TextNode(id_=each.id, text=each.text, metadata=metadata(each)), score=each.ps)
+            for each in passages
         ]

@@ -4,7 +4,7 @@ from orienteer.errors import MissingExtraError
 
 try:
     from orienteer.serve.app import make_app
-    from orienteer.serve.limits import Limits
+    from orienteer.serve.security import Limits
 except ModuleNotFoundError as error:
     if error.name in ("fastapi", "starlette", "pydantic", "prometheus_client"):
         raise MissingExtraError(error.name, "serve") from None

@@ -1,25 +1,26 @@
-"""The agents a client may ask for, made once for each index and kept."""
+"""The agents that a client can name, made once for each index and kept."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
-from orienteer.agents import AgentNameError, AgentSpec, ConfiguredAgent
-from orienteer.agents.registry import agent_specs, make_agent, split_name
+from orienteer.agents import AgentNameError, AgentSpec, ConfiguredAgent, agent_specs, make_agent
+from orienteer.agents.registry import split_name
 from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
-from orienteer.serve.limits import Limits
+from orienteer.serve.security import Limits
 from orienteer.session import Settings, SettingsError
 
-_KEPT = 32  # agents; a learned one holds its weights
+_MAX_AGENTS = 32  # kept; a learned one holds its weights
+_SETTINGS = frozenset(field.name for field in fields(Settings))
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class AgentListing:
     """An agent as a list shows it."""
 
     name: str
@@ -27,50 +28,74 @@ class Offer:
     about: str
 
 
-class Roster:
-    """Agents by name. A checkpoint's folder can be named only where the server is started (`own`)."""
+class AgentCache:
+    """Agents by name. `offered` are named where the server starts, the only place where a name can have a folder."""
 
-    def __init__(self, engines: Mapping[str, Engine], limits: Limits, own: Sequence[str] = ()) -> None:
-        self._engines, self._limits, self.own = engines, limits, tuple(own)
-        self._entries: OrderedDict[tuple[str, str], ConfiguredAgent] = OrderedDict()
+    def __init__(self, engines: Mapping[str, Engine], limits: Limits, offered: Sequence[str] = ()) -> None:
+        self._engines, self._limits, self._offered = engines, limits, tuple(offered)
+        self._agents: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], ConfiguredAgent] = OrderedDict()
+        self._loadable: dict[str, bool] = {}
         self._lock = threading.Lock()
-        self._own_bases = frozenset(split_name(name)[0] for name in own)
-        for name in own:  # one that cannot be made is told before anybody asks
-            self.entry(next(iter(engines)), name)
+        self._offered_bases = frozenset(split_name(name)[0] for name in offered)
+        for name in offered:  # one that cannot be made is an error at the start
+            self.get(self._first_index, name)
+        self.listing()  # finds out now, not in a request, which agents can be loaded
 
-    def entry(self, index: str, name: str, steps: int | None = None) -> ConfiguredAgent:
-        """The agent, with settings that stay inside the limits; blocks while weights are loaded."""
+    def get(self, index: str, name: str, steps: int | None = None) -> ConfiguredAgent:
+        """The agent, with settings inside the limits; blocks while its weights are loaded."""
         base, options = split_name(name)
-        if ("=" in base or "(" in base) and base not in self._own_bases:
-            raise AgentNameError(
-                f"the agent {name!r} names a folder of the server's, or several agents; "
-                f"start the server with --agent '{base}' to offer it"
-            )
-        entry = self._made(index, base)
-        settings = entry.settings if steps is None or not entry.settings.steps else replace(entry.settings, steps=steps)
+        agent_options = {key: value for key, value in options.items() if key not in _SETTINGS}
+        if name not in self._offered:
+            self._check_client_name(name, base, agent_options)
+        configured = self._make(index, base, agent_options)
+        settings = configured.settings
+        if steps is not None and settings.steps:
+            settings = replace(settings, steps=steps)
         try:
-            settings = settings.with_options(options)
+            settings = settings.with_options({key: value for key, value in options.items() if key in _SETTINGS})
         except SettingsError as error:
             raise AgentNameError(f"the agent {name!r}: {error}") from None
-        for what, found, most in (
+        for what, number, limit in (
             ("steps", settings.steps, self._limits.steps),
             ("hits", settings.hits, self._limits.k),
         ):
-            if found > most:
-                raise LimitError(f"the agent {name!r} would have {found} {what}; this server allows {most}")
-        return replace(entry, name=name, settings=settings)
+            if number > limit:
+                raise LimitError(f"the agent {name!r} would have {number} {what}; this server allows {limit}")
+        return replace(configured, name=name, settings=settings)
 
-    def offered(self, index: str) -> list[Offer]:
-        """Every agent that a bare name gives here; of those with weights or vectors the ones that can be loaded."""
-        named = [Offer(name, "own", "named when the server was started") for name in self.own]
-        return named + [
-            Offer(name, spec.names, spec.about)
+    def listing(self) -> list[AgentListing]:
+        """Every agent that its bare name gives; of those with weights or embeddings the ones that can be loaded."""
+        offered = [AgentListing(name, "own", "named when the server was started") for name in self._offered]
+        return offered + [
+            AgentListing(name, spec.names, spec.about)
             for spec in agent_specs()
             for name in spec.examples
-            if not spec.sees_answers and (spec.checkpoint is None or self._loads(index, spec, name))
+            if not spec.sees_answers and (spec.checkpoint is None or self._loads(spec, name))
         ]
 
-    def _loads(self, index: str, spec: AgentSpec, name: str) -> bool:
+    @property
+    def _first_index(self) -> str:
+        return next(iter(self._engines))
+
+    def _check_client_name(self, name: str, base: str, agent_options: Mapping[str, str]) -> None:
+        """A client can neither name a folder nor have several agents loaded, by the name or by a text option."""
+        spec = next((spec for spec in agent_specs() if spec.pattern.fullmatch(base)), None)
+        kinds = spec.options or {} if spec is not None else {}
+        hidden = spec is not None and any(
+            key in spec.pattern.groupindex or kinds.get(key) in (str, object) for key in agent_options
+        )
+        if hidden or (("=" in base or "(" in base) and base not in self._offered_bases):
+            raise AgentNameError(
+                f"the agent {name!r} names a folder of the server's, or several agents; "
+                f"start the server with --agent '{name if hidden else base}' to offer it"
+            )
+
+    def _loads(self, spec: AgentSpec, name: str) -> bool:
+        if name not in self._loadable:
+            self._loadable[name] = self._can_load(spec, name)
+        return self._loadable[name]
+
+    def _can_load(self, spec: AgentSpec, name: str) -> bool:
         match = spec.pattern.fullmatch(name)
         if match is None or spec.checkpoint is None:
             return False
@@ -78,17 +103,17 @@ class Roster:
             if spec.checkpoint.shipped is not None:
                 spec.folder(name, match.groupdict(), None)
             else:
-                self._made(index, name)
+                self._make(self._first_index, name)
         except OrienteerError:
             return False
         return True
 
-    def _made(self, index: str, base: str) -> ConfiguredAgent:
-        key = index, base
+    def _make(self, index: str, base: str, options: Mapping[str, str] | None = None) -> ConfiguredAgent:
+        key = index, base, tuple(sorted((options or {}).items()))
         with self._lock:
-            if key not in self._entries:
-                self._entries[key] = make_agent(base, self._engines[index], Settings())
-            self._entries.move_to_end(key)
-            while len(self._entries) > _KEPT:
-                self._entries.popitem(last=False)
-            return self._entries[key]
+            if key not in self._agents:
+                self._agents[key] = make_agent(base, self._engines[index], Settings(), **(options or {}))
+            self._agents.move_to_end(key)
+            while len(self._agents) > _MAX_AGENTS:
+                self._agents.popitem(last=False)
+            return self._agents[key]

@@ -16,14 +16,12 @@ from starlette.staticfiles import StaticFiles
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.serve import catalogue, gallery_routes, session_routes
-from orienteer.serve import error_handlers as problems
-from orienteer.serve.app_state import Desk, desk_of
-from orienteer.serve.error_handlers import Problem
-from orienteer.serve.limits import Limits
-from orienteer.serve.metrics import CONTENT_TYPE, Observed
-from orienteer.serve.responses import View
-from orienteer.serve.security import Guard
+from orienteer.serve import gallery, search_routes, session_routes
+from orienteer.serve.app_state import AppState, state_of
+from orienteer.serve.errors import Problem, install_error_handlers
+from orienteer.serve.metrics import CONTENT_TYPE, MetricsMiddleware
+from orienteer.serve.schemas import ResponseModel
+from orienteer.serve.security import Limits, SecurityMiddleware
 
 PAGE = Path(__file__).parent / "page"
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -31,7 +29,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class ProbeView(View):
+class ProbeView(ResponseModel):
     status: str
 
 
@@ -50,37 +48,36 @@ def make_app(
 ) -> FastAPI:
     """The app.
 
-    engines      by name; the first is asked where a client names none
+    engines      by name; the first is the default
     saved        folder of saved sessions
-    token        asked of every client, where given
-    hosts        names beside loopback's under which the server may be called without a token
+    token        required of every client, where given
+    hosts        host names, beside those of loopback, that need no token
     agents       further agents to offer, such as `pointer=DIR`; the first becomes the default
     examples     questions that the page offers
     evaluation   a folder that `evaluate` wrote, for the gallery
     """
     limits = limits or Limits()
-    desk = Desk(
-        engines, reader, saved, limits=limits, agents=agents, examples=examples, evaluation=evaluation,
-    )  # fmt: skip
+    state = AppState(engines, reader, saved, limits=limits, agents=agents, examples=examples)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.close()
+        state.close()
 
     app = FastAPI(
         title="Orienteer", version=version("orienteer"), lifespan=lifespan, responses=_PROBLEMS,
         summary="Agents that use a search engine the way a skilled person does",
-        # Its pages load scripts from another host.
+        # FastAPI's own documentation pages load scripts from another host.
         docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
         middleware=[
-            Middleware(Observed, desk.metrics, log_queries),
-            Middleware(Guard, token, limits.body, hosts),
+            Middleware(MetricsMiddleware, state.metrics, log_queries),
+            Middleware(SecurityMiddleware, token, limits.body, hosts),
         ],
     )  # fmt: skip
-    app.state.desk = desk
-    problems.install(app)
-    for router in (catalogue.router, session_routes.router, gallery_routes.router):
+    app.state.shared = state
+    app.state.gallery = gallery.Gallery(evaluation) if evaluation is not None else None
+    install_error_handlers(app)
+    for router in (search_routes.router, session_routes.router, gallery.router):
         app.include_router(router)
     _add_probes(app)
     _add_page(app)
@@ -96,7 +93,7 @@ def _add_probes(app: FastAPI) -> None:
     @app.get("/ready", tags=["probes"], responses={503: {"model": ProbeView}})
     async def ready(request: Request, response: Response) -> ProbeView:
         """The loops that search and read are at work."""
-        if not desk_of(request).ready:
+        if not state_of(request).ready:
             response.status_code = 503
             return ProbeView(status="not ready")
         return ProbeView(status="ready")
@@ -104,16 +101,16 @@ def _add_probes(app: FastAPI) -> None:
     @app.get("/metrics", tags=["probes"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics(request: Request) -> Response:
         """Counters for Prometheus."""
-        return Response(desk_of(request).metrics.text(), media_type=CONTENT_TYPE)
+        return Response(state_of(request).metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _add_page(app: FastAPI) -> None:
-    # The browser asks each time whether a file has changed: an upgrade must not meet an old script.
-    fresh = {"cache-control": "no-cache"}
+    # The browser revalidates each file: a page must not mix scripts of two versions.
+    headers = {"cache-control": "no-cache"}
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        return FileResponse(PAGE / "index.html", headers=fresh)
+        return FileResponse(PAGE / "index.html", headers=headers)
 
     app.mount("/page", _PageFiles(directory=PAGE), name="page")
 

@@ -1,4 +1,4 @@
-"""All that the routes share: engines, reader, agents, sessions, limits; one desk an app."""
+"""What all routes share: engines, reader, agents, sessions, limits; one `AppState` an app."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ from orienteer.defaults import AGENT
 from orienteer.engine.protocol import Engine, Hit
 from orienteer.query import Query
 from orienteer.reader.protocol import Reader
-from orienteer.serve.agent_cache import Roster
-from orienteer.serve.batching import Batcher, together_or_alone
+from orienteer.serve.agent_cache import AgentCache
+from orienteer.serve.batching import Batcher, batch_or_one_by_one
 from orienteer.serve.errors import LimitError, UnknownIndexError
-from orienteer.serve.gallery import Gallery
-from orienteer.serve.limits import Limits
 from orienteer.serve.metrics import Metrics
-from orienteer.serve.session_store import SavedSessions
-from orienteer.serve.session_worker import Player
-from orienteer.serve.sessions import Bench
+from orienteer.serve.security import Limits
+from orienteer.serve.session_worker import SessionWorker
+from orienteer.serve.sessions import SessionManager, SessionStore
 
 
 @dataclass(frozen=True, slots=True)
-class Searching:
+class SearchJob:
     """One query of one client."""
 
     index: str
@@ -35,7 +33,7 @@ class Searching:
     k: int
 
 
-class Desk:
+class AppState:
     """Built once when the server starts; `close` ends its threads."""
 
     def __init__(
@@ -47,21 +45,18 @@ class Desk:
         limits: Limits,
         agents: Sequence[str] = (),
         examples: Sequence[Question] = (),
-        evaluation: Path | None = None,
     ) -> None:
         self.engines, self.limits, self.examples = engines, limits, examples
         self.metrics = Metrics()
-        self.roster = Roster(engines, limits, agents)
-        self.offers = self.roster.offered(next(iter(engines)))
+        self.agents = AgentCache(engines, limits, agents)
         self.default_agent = agents[0] if agents else AGENT
-        self.gallery = Gallery(evaluation) if evaluation is not None else None
-        self.player = Player(engines, reader, limits.together, self.metrics.batch.labels("moves").observe)
-        self.searches: Batcher[Searching, Sequence[Hit]] = Batcher(
-            self._search, limits.together, "orienteer-searches", self.metrics.batch.labels("searches").observe
+        self.worker = SessionWorker(engines, reader, limits.batch, self.metrics.batch.labels("moves").observe)
+        self.searches: Batcher[SearchJob, Sequence[Hit]] = Batcher(
+            self._search, limits.batch, "orienteer-searches", self.metrics.batch.labels("searches").observe
         )
-        self.bench = Bench(self.player, SavedSessions(saved, limits.saved), limits)
-        self.metrics.running.set_function(lambda: self.bench.running)
-        self.metrics.in_memory.set_function(lambda: len(self.bench))
+        self.sessions = SessionManager(self.worker, SessionStore(saved, limits.saved), limits)
+        self.metrics.running.set_function(lambda: self.sessions.running)
+        self.metrics.in_memory.set_function(lambda: len(self.sessions))
 
     def index(self, name: str) -> str:
         """The name of a served index; the first where none is given."""
@@ -84,28 +79,28 @@ class Desk:
 
     @property
     def ready(self) -> bool:
-        return self.player.batcher.alive and self.searches.alive
+        return self.worker.batcher.alive and self.searches.alive
 
     def close(self) -> None:
-        self.player.batcher.close()
+        self.worker.batcher.close()
         self.searches.close()
 
-    def _search(self, jobs: Sequence[Searching]) -> list[Sequence[Hit] | Exception]:
-        """Queries with one index and one k in one call."""
+    def _search(self, jobs: Sequence[SearchJob]) -> list[Sequence[Hit] | Exception]:
+        """One call for all queries of one index with one k."""
         results: dict[int, Sequence[Hit] | Exception] = {}
         for key in dict.fromkeys((job.index, job.k) for job in jobs):
             index, k = key
             places = [i for i, job in enumerate(jobs) if (job.index, job.k) == key]
-            queries = [jobs[i].query for i in places]
-            engine = self.engines[index]
-            found = together_or_alone(partial(_lists, engine, k), queries)
-            results.update(zip(places, found, strict=True))
+            hit_lists = batch_or_one_by_one(
+                partial(_hit_lists, self.engines[index], k), [jobs[i].query for i in places]
+            )
+            results.update(zip(places, hit_lists, strict=True))
         return [results[i] for i in range(len(jobs))]
 
 
-def _lists(engine: Engine, k: int, queries: Sequence[Query]) -> list[Sequence[Hit]]:
+def _hit_lists(engine: Engine, k: int, queries: Sequence[Query]) -> list[Sequence[Hit]]:
     return [list(hits) for hits in engine.search_many(queries, k)]
 
 
-def desk_of(request: Request) -> Desk:
-    return cast(Desk, request.app.state.desk)
+def state_of(request: Request) -> AppState:
+    return cast(AppState, request.app.state.shared)

@@ -1,11 +1,11 @@
-"""The worker loop: what several clients ask at one time is done in one call.
+"""The worker loop: jobs that several clients submit at one time are done in one call.
 
-While one batch is worked on, requests gather; the next batch takes of them as many as it may cost. Nobody waits for a
-batch to fill: alone, a request is a batch of one.
+While one batch runs, jobs queue up; the next batch takes as many of them as fit its cost limit. Nobody waits for a
+batch to fill: a job that comes alone is a batch of one.
 
-Who has waited longest for what it costs goes first: by waiting time over the root of the cost. By time alone, sessions
-begun together would stay in step for ever, and all of them wait for all the dear first steps; by cost alone, dear ones
-would never come. benchmarks/serve.py has the figures.
+Priority is waiting time divided by the square root of the cost. By waiting time alone, sessions that started together
+would stay in step, and all would wait for all the expensive first steps; by cost alone, expensive jobs would starve.
+benchmarks/serve.py measures it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Result = TypeVar("Result")
 OnBatch = Callable[[int], None]
 
 
-def together_or_alone(
+def batch_or_one_by_one(
     work: Callable[[Sequence[Job]], Sequence[Result]], jobs: Sequence[Job]
 ) -> list[Result | Exception]:
-    """The results of all in one call; where that fails each alone, so that a bad one harms only itself."""
+    """The results of one call for all jobs; if it fails, of one call a job, so that a bad job fails alone."""
     try:
         results = list(work(jobs))
         if len(results) == len(jobs):
@@ -38,97 +38,98 @@ def together_or_alone(
         error = raised
     if len(jobs) == 1:
         return [error]
-    return [result for job in jobs for result in together_or_alone(work, [job])]
+    return [result for job in jobs for result in batch_or_one_by_one(work, [job])]
 
 
 @dataclass(slots=True)
-class Waiting(Generic[Job, Result]):
-    """A job that waits for its batch."""
+class QueuedJob(Generic[Job, Result]):
+    """A job in the queue; `since` is when it came."""
 
     job: Job
     cost: float
     since: float = field(default_factory=time.monotonic)
     future: Future[Result] = field(default_factory=Future)
 
-    def urgency(self, now: float) -> float:
+    def priority(self, now: float) -> float:
         return (now - self.since) / sqrt(self.cost)
 
 
-def most_urgent(waiting: Sequence[Waiting[Job, Result]], together: float, now: float) -> list[Waiting[Job, Result]]:
-    """The next batch: it costs `together` at most, but has always one; of equally urgent ones the first go first."""
-    batch: list[Waiting[Job, Result]] = []
-    for each in sorted(waiting, key=lambda each: -each.urgency(now)):
-        together -= each.cost
-        if batch and together < 0:
+def next_batch(queue: Sequence[QueuedJob[Job, Result]], max_cost: float, now: float) -> list[QueuedJob[Job, Result]]:
+    """The jobs of highest priority, at most `max_cost` together but at least one; ties go by order of arrival."""
+    batch: list[QueuedJob[Job, Result]] = []
+    for queued in sorted(queue, key=lambda queued: -queued.priority(now)):
+        max_cost -= queued.cost
+        if batch and max_cost < 0:
             break
-        batch.append(each)
+        batch.append(queued)
     return batch
 
 
 class Batcher(Generic[Job, Result]):
-    """A thread that works through jobs, as many at once as wait and a batch may cost."""
+    """A thread that works through a queue of jobs, batch by batch."""
 
     def __init__(
         self,
         work: Callable[[Sequence[Job]], Sequence[Result | Exception]],
-        together: float,
+        max_cost: float,
         name: str,
         on_batch: OnBatch = lambda size: None,
         cost: Callable[[Job], float] = lambda job: 1.0,
     ) -> None:
-        self._work, self._together, self._on_batch, self._cost = work, together, on_batch, cost
-        self._waiting: list[Waiting[Job, Result]] = []
+        self._work, self._max_cost, self._on_batch, self._cost = work, max_cost, on_batch, cost
+        self._queue: list[QueuedJob[Job, Result]] = []
         self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
 
     async def do(self, job: Job) -> Result:
-        """The job's result; one that is cancelled before its batch began is not done."""
+        """The job's result; a job cancelled before its batch begins is not done."""
         return await asyncio.wrap_future(self.submit(job))
 
     def submit(self, job: Job) -> Future[Result]:
-        """A job that comes after `close` is cancelled at once."""
-        waiting: Waiting[Job, Result] = Waiting(job, self._cost(job))
+        """The future of a job; cancelled at once after `close`."""
+        queued: QueuedJob[Job, Result] = QueuedJob(job, self._cost(job))
         with self._changed:
             if self._closing:
-                waiting.future.cancel()
+                queued.future.cancel()
             else:
-                self._waiting.append(waiting)
+                self._queue.append(queued)
                 self._changed.notify()
-        return waiting.future
+        return queued.future
 
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """The thread ends after what it is doing; jobs that wait are cancelled."""
+        """Ends the thread after its current batch and cancels the queued jobs."""
         with self._changed:
             self._closing = True
-            left, self._waiting = self._waiting, []
+            left, self._queue = self._queue, []
             self._changed.notify()
-        for each in left:
-            each.future.cancel()
+        for queued in left:
+            queued.future.cancel()
         self._thread.join(timeout=30)
 
     def _loop(self) -> None:
-        while batch := self._next_batch():
-            todo = [each for each in batch if each.future.set_running_or_notify_cancel()]
-            if not todo:
+        while batch := self._take_batch():
+            started = [queued for queued in batch if queued.future.set_running_or_notify_cancel()]
+            if not started:
                 continue
-            self._on_batch(len(todo))
-            for each, result in zip(todo, together_or_alone(self._work, [each.job for each in todo]), strict=True):
+            self._on_batch(len(started))
+            results = batch_or_one_by_one(self._work, [queued.job for queued in started])
+            for queued, result in zip(started, results, strict=True):
                 if isinstance(result, Exception):
-                    each.future.set_exception(result)
+                    queued.future.set_exception(result)
                 else:
-                    each.future.set_result(result)
+                    queued.future.set_result(result)
 
-    def _next_batch(self) -> list[Waiting[Job, Result]]:
-        """Waits for a first job and takes the most urgent; empty when the loop is to end."""
+    def _take_batch(self) -> list[QueuedJob[Job, Result]]:
+        """Waits for a first job and takes the next batch from the queue; empty when the loop is to end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-            batch = most_urgent(self._waiting, self._together, time.monotonic())
+            self._changed.wait_for(lambda: self._queue or self._closing)
+            batch = next_batch(self._queue, self._max_cost, time.monotonic())
             taken = set(map(id, batch))
-            self._waiting = [each for each in self._waiting if id(each) not in taken]
+            self._queue = [queued for queued in self._queue if id(queued) not in taken]
             return batch

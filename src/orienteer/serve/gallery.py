@@ -1,33 +1,40 @@
-"""A folder that `evaluate` wrote, to walk through: its figures, and its sessions by what became of them."""
+"""The gallery: figures and sessions of a folder that `evaluate` wrote; sessions can be filtered by their outcome."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
 
 from orienteer.errors import OrienteerError
 from orienteer.evaluation.journal import file_names
 from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summaries import action_type
 from orienteer.query import Refinement
+from orienteer.serve.app_state import state_of
 from orienteer.serve.errors import NoGalleryError
-from orienteer.serve.responses import View
-from orienteer.session import Record, from_line
+from orienteer.serve.schemas import AgentName, ResponseModel, SessionView
+from orienteer.serve.session_routes import open_record
+from orienteer.session import Record, from_line, to_line
+
+router = APIRouter(prefix="/api/gallery", tags=["gallery"])
 
 # Whether a passage with an answer is among the best five: after the question alone, and at the end.
 Kind = Literal["rescued", "lost", "kept", "missed", "unjudged"]
 KINDS: Mapping[tuple[bool, bool], Kind] = {
     (False, True): "rescued", (True, False): "lost", (True, True): "kept", (False, False): "missed",
 }  # fmt: skip
-_AGENTS_KEPT = 8  # rows of so many agents stay in memory: some hundred bytes a session
+_MAX_AGENTS = 8  # whose rows stay in memory: some hundred bytes a session
 
 
-class GalleryRow(View):
+class GalleryRow(ResponseModel):
     number: int
     id: str
     question: str
@@ -39,7 +46,7 @@ class GalleryRow(View):
     reward: float | None
 
 
-class GalleryPage(View):
+class GalleryPage(ResponseModel):
     """Some of the sessions that match; the counts are of all sessions of the agent, `found` of all that match."""
 
     agent: str
@@ -49,13 +56,13 @@ class GalleryPage(View):
     operators: dict[str, int]
 
 
-class MeasureView(View):
+class MeasureView(ResponseModel):
     name: str
     about: str
     percent: bool
 
 
-class GalleryView(View):
+class GalleryView(ResponseModel):
     """The report's figures: a row an agent, in percent where the measure is a share."""
 
     agents: dict[str, dict[str, float]]
@@ -66,8 +73,8 @@ class GalleryView(View):
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A row, and where its record stands in the file."""
+class _StoredRow:
+    """A row and its record's bytes in the file: `size` of them from `start`."""
 
     row: GalleryRow
     start: int
@@ -75,24 +82,24 @@ class _Placed:
 
 
 class Gallery:
-    """Read when asked for, an agent at a time; the folder may grow while it is looked at."""
+    """Reads one agent's sessions when they are requested; the folder may still grow."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._rows: OrderedDict[tuple[str, float], list[_Placed]] = OrderedDict()
+        self._rows: OrderedDict[tuple[str, float], list[_StoredRow]] = OrderedDict()
         self._lock = threading.Lock()
         self._metrics()
 
     def view(self) -> GalleryView:
         metrics = self._metrics()
         run = metrics.pop("_run", {})
-        shown = {name for values in metrics.values() for name in values}
+        measured = {name for values in metrics.values() for name in values}
         return GalleryView(
             agents=metrics,
             measures=[
                 MeasureView(name=each.name, about=each.about, percent=each.percent)
                 for each in MEASURES.values()
-                if each.name in shown
+                if each.name in measured
             ],
             questions=int(run.get("n", 0)),
             settings=run.get("settings", {}),
@@ -100,9 +107,9 @@ class Gallery:
         )
 
     def page(self, agent: str, kind: str, operator: str, text: str, offset: int, limit: int) -> GalleryPage:
-        rows = [placed.row for placed in self._placed(agent)]
+        rows = [stored.row for stored in self._stored_rows(agent)]
         words = text.lower().split()
-        found = [
+        matching = [
             row
             for row in rows
             if (not kind or row.kind == kind)
@@ -110,20 +117,20 @@ class Gallery:
             and all(word in row.question.lower() for word in words)
         ]
         return GalleryPage(
-            agent=agent, rows=found[offset : offset + limit], found=len(found),
+            agent=agent, rows=matching[offset : offset + limit], found=len(matching),
             kinds=Counter(row.kind for row in rows),
             operators=Counter(operator for row in rows for operator in row.operators),
         )  # fmt: skip
 
     def record(self, agent: str, number: int) -> Record:
-        rows = self._placed(agent)
+        rows = self._stored_rows(agent)
         if not 0 <= number < len(rows):
             raise NoGalleryError(f"session {number}; {agent!r} has 0 to {len(rows) - 1}")
         with self._file(agent).open("rb") as file:
             file.seek(rows[number].start)
             return from_line(file.read(rows[number].size))
 
-    def _placed(self, agent: str) -> list[_Placed]:
+    def _stored_rows(self, agent: str) -> list[_StoredRow]:
         file = self._file(agent)
         try:
             key = agent, file.stat().st_mtime
@@ -133,7 +140,7 @@ class Gallery:
             if key not in self._rows:
                 self._rows[key] = list(_read(file))
             self._rows.move_to_end(key)
-            while len(self._rows) > _AGENTS_KEPT:
+            while len(self._rows) > _MAX_AGENTS:
                 self._rows.popitem(last=False)
             return self._rows[key]
 
@@ -157,7 +164,7 @@ class Gallery:
         return metrics
 
 
-def _read(file: Path) -> Iterator[_Placed]:
+def _read(file: Path) -> Iterator[_StoredRow]:
     start = 0
     with file.open("rb") as opened:
         for number, line in enumerate(opened):
@@ -165,7 +172,7 @@ def _read(file: Path) -> Iterator[_Placed]:
                 record = from_line(line)
             except OrienteerError as error:
                 raise NoGalleryError(f"{file}, line {number + 1}: {error}") from None
-            yield _Placed(_row(number, record), start, len(line))
+            yield _StoredRow(_row(number, record), start, len(line))
             start += len(line)
 
 
@@ -189,3 +196,43 @@ def kind_of(record: Record) -> Kind:
         any(record.passages[id].relevant for id in step.best) for step in (record.steps[0], record.steps[-1])
     )
     return KINDS[before, after]
+
+
+_Agent = Annotated[AgentName, Query()]
+_Filter = Annotated[str, Query(max_length=200)]
+
+
+@router.get("")
+async def gallery(request: Request) -> GalleryView:
+    """The evaluation's figures, a row an agent."""
+    return await asyncio.to_thread(_gallery(request).view)
+
+
+@router.get("/sessions")
+async def gallery_sessions(
+    request: Request,
+    agent: _Agent,
+    kind: Annotated[Kind | Literal[""], Query(description="what became of the best five")] = "",
+    operator: Annotated[_Filter, Query(description="an operator that was used, as in `-t`")] = "",
+    text: Annotated[_Filter, Query(description="words of the question")] = "",
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> GalleryPage:
+    """An agent's sessions: rescued, lost, kept, missed; by operator; by words."""
+    return await asyncio.to_thread(_gallery(request).page, agent, kind, operator, text, offset, limit)
+
+
+@router.post("/open", status_code=201)
+async def open_session(
+    request: Request, agent: _Agent, number: Annotated[int, Query(ge=0, le=10_000_000)]
+) -> SessionView:
+    """Opens a session of the gallery, where it can be looked at and, on its own index, continued."""
+    record = await asyncio.to_thread(_gallery(request).record, agent, number)
+    return open_record(state_of(request), to_line(record))
+
+
+def _gallery(request: Request) -> Gallery:
+    gallery: Gallery | None = request.app.state.gallery
+    if gallery is None:
+        raise NoGalleryError("this server shows no evaluation; start it with --evaluation FOLDER")
+    return gallery

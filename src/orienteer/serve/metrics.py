@@ -1,4 +1,4 @@
-"""Counters for Prometheus, and the access log, which never holds what was asked unless it is told to."""
+"""Counters for Prometheus, and the access log, which contains no query text unless that is switched on."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """One registry an app: several apps in one process count for themselves."""
+    """One registry an app, so that several apps in one process count separately."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        kept: dict[str, Any] = {"registry": self.registry, "namespace": "orienteer"}
-        self.requests = Counter("requests", "answered", ["method", "route", "status"], **kept)
-        self.seconds = Histogram("request_seconds", "from first byte to last", ["route"], buckets=_SECONDS, **kept)
-        self.steps = Counter("steps", "steps taken, by whom", ["by"], **kept)
-        self.step_seconds = Histogram("step_seconds", "of a step, waiting included", buckets=_SECONDS, **kept)
-        self.batch = Histogram("batch_size", "requests that shared a batch", ["work"], buckets=_SIZES, **kept)
-        self.running = Gauge("sessions_running", "agents at work", **kept)
-        self.in_memory = Gauge("sessions_in_memory", "sessions on the bench", **kept)
+        common: dict[str, Any] = {"registry": self.registry, "namespace": "orienteer"}
+        self.requests = Counter("requests", "answered", ["method", "route", "status"], **common)
+        self.seconds = Histogram("request_seconds", "from first byte to last", ["route"], buckets=_SECONDS, **common)
+        self.steps = Counter("steps", "steps taken, by whom", ["by"], **common)
+        self.step_seconds = Histogram("step_seconds", "of a step, waiting included", buckets=_SECONDS, **common)
+        self.batch = Histogram("batch_size", "requests that shared a batch", ["work"], buckets=_SIZES, **common)
+        self.running = Gauge("sessions_running", "agents at work", **common)
+        self.in_memory = Gauge("sessions_in_memory", "sessions in memory", **common)
 
     def text(self) -> bytes:
         return bytes(generate_latest(self.registry))
 
 
-class Observed:
-    """Counts and logs every request; outermost, so that refused ones count too."""
+class MetricsMiddleware:
+    """Counts and logs every request; outermost, so that rejected ones count too."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log_queries: bool) -> None:
         self._app, self._metrics, self._log_queries = app, metrics, log_queries
@@ -46,7 +46,7 @@ class Observed:
             return
         started, status, size = time.monotonic(), 500, 0
 
-        async def counting(message: Message) -> None:
+        async def count_and_send(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -56,10 +56,10 @@ class Observed:
 
         scope.setdefault("state", {})
         try:
-            await self._app(scope, receive, counting)
+            await self._app(scope, receive, count_and_send)
         finally:
             seconds = time.monotonic() - started
-            # The route's pattern, not the path: ids must not make a series each.
+            # The route's pattern, not the path: an id must not make a series of its own.
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(scope["method"], route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(seconds)
@@ -67,6 +67,7 @@ class Observed:
 
     def _write(self, scope: Scope, status: int, size: int, seconds: float) -> None:
         client = (scope.get("client") or ("-",))[0]
-        asked = f" {scope['state'].get('asked', '')!r}" if self._log_queries and scope["state"].get("asked") else ""
+        text = scope["state"].get("query_text") if self._log_queries else None
+        query = f" {text!r}" if text else ""
         path = scope["path"].encode("ascii", "backslashreplace").decode()
-        log.info('%s "%s %s" %d %d %.0fms%s', client, scope["method"], path, status, size, 1000 * seconds, asked)
+        log.info('%s "%s %s" %d %d %.0fms%s', client, scope["method"], path, status, size, 1000 * seconds, query)

@@ -1,42 +1,59 @@
-"""Routes of sessions: ask, look, refine, undo, branch, hand back, save, share, load."""
+"""Routes of sessions: ask, view, refine, undo, branch, hand back, save, share, load.
+
+A session is streamed as server-sent events: `session`, `step` …, then `end` or `error`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Request, Response
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import StreamingResponse
 
 from orienteer.agents import ConfiguredAgent
+from orienteer.data.passage import Question
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.query import Refinement
-from orienteer.serve.app_state import Desk, desk_of
-from orienteer.serve.error_handlers import Problem
-from orienteer.serve.requests import AskRequest, BranchRequest, HandBackRequest, RefineRequest, SessionId
-from orienteer.serve.responses import SessionHead, SessionView, View, head_view, session_view, step_event
-from orienteer.serve.sessions import Work, asked
-from orienteer.serve.streaming import MEDIA_TYPE, event, with_heartbeat
+from orienteer.serve.app_state import AppState, state_of
+from orienteer.serve.errors import Problem
+from orienteer.serve.schemas import (
+    AskRequest,
+    BranchRequest,
+    HandBackRequest,
+    RefineRequest,
+    ResponseModel,
+    SessionHead,
+    SessionId,
+    SessionView,
+    head_view,
+    session_view,
+    step_event,
+)
+from orienteer.serve.sessions import ServedSession
 from orienteer.session import UNDO, RecordError, from_line, to_line
 
 log = logging.getLogger("orienteer.serve")
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
 Id = Annotated[SessionId, Path()]
+_EVENT_STREAM = "text/event-stream"
+_HEARTBEAT = 10.0  # seconds
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The session, whole; or streamed step by step, to a client that accepts text/event-stream",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        "content": {_EVENT_STREAM: {"schema": {"type": "string"}}},
     }
 }
-_MOST_LISTED = 200
+_MAX_LISTED = 200
 
 
-class SessionList(View):
+class SessionList(ResponseModel):
     """Sessions in memory and saved, the newest first."""
 
     sessions: list[SessionHead]
@@ -45,87 +62,89 @@ class SessionList(View):
 @router.post("", responses=_STREAMED, response_model=SessionView)
 async def ask(request: Request, wanted: AskRequest) -> Response | SessionView:
     """Lets an agent search. A deadline that comes first leaves the session as far as it is, `stopped: deadline`."""
-    desk = desk_of(request)
-    desk.check_text(wanted.question)
-    request.state.asked = wanted.question
-    index = desk.index(wanted.index)
-    entry = await asyncio.to_thread(desk.roster.entry, index, wanted.agent, wanted.steps)
-    work = desk.bench.new(index, entry, asked(wanted.question, wanted.answers))
-    return await _let_run(request, desk, work, entry, entry.settings.steps, desk.deadline(wanted.deadline))
+    state = state_of(request)
+    state.check_text(wanted.question)
+    request.state.query_text = wanted.question
+    index = state.index(wanted.index)
+    configured = await asyncio.to_thread(state.agents.get, index, wanted.agent, wanted.steps)
+    served = state.sessions.new(index, configured, Question("ask", wanted.question, tuple(wanted.answers)))
+    return await _run(request, state, served, configured, configured.settings.steps, state.deadline(wanted.deadline))
 
 
 @router.get("")
 async def sessions(request: Request) -> SessionList:
-    """What is on the bench and what is saved."""
-    desk = desk_of(request)
-    saved = await asyncio.to_thread(lambda: list(desk.bench.saved.newest(_MOST_LISTED)))
-    heads = {work.id: head_view(work, False) for work in desk.bench.works()[:_MOST_LISTED] if not work.busy}
-    for id, _, record in saved:
-        heads[id] = head_view(desk.bench.from_record(id, record), True)
+    """Sessions in memory and saved sessions."""
+    state = state_of(request)
+    saved = await asyncio.to_thread(lambda: list(state.sessions.store.newest(_MAX_LISTED)))
+    heads = {
+        served.id: head_view(served, False) for served in state.sessions.newest_first()[:_MAX_LISTED] if not served.busy
+    }
+    for id, record in saved:
+        heads[id] = head_view(state.sessions.from_record(id, record), True)
     return SessionList(sessions=list(heads.values()))
 
 
 @router.get("/{id}")
 async def session(request: Request, id: Id) -> SessionView:
     """A session as far as it is."""
-    desk = desk_of(request)
-    return _view(desk, desk.bench.get(id))
+    state = state_of(request)
+    return _view(state, state.sessions.get(id))
 
 
 @router.delete("/{id}", status_code=204)
 async def delete(request: Request, id: Id) -> Response:
     """Forgets a session, its file too."""
-    desk_of(request).bench.delete(id)
+    state_of(request).sessions.delete(id)
     return Response(status_code=204)
 
 
 @router.post("/{id}/refine")
 async def refine(request: Request, id: Id, wanted: RefineRequest) -> SessionView:
     """One refinement of one's own; a term can be used once in a session."""
-    desk = desk_of(request)
-    request.state.asked = wanted.term
-    return await _take(desk, id, Refinement(wanted.op, wanted.field, wanted.term, wanted.weight))
+    state = state_of(request)
+    request.state.query_text = wanted.term
+    return await _take(state, id, Refinement(wanted.op, wanted.field, wanted.term, wanted.weight))
 
 
 @router.post("/{id}/undo")
 async def undo(request: Request, id: Id) -> SessionView:
     """Takes the query's last refinement back; passages seen stay seen."""
-    return await _take(desk_of(request), id, UNDO)
+    return await _take(state_of(request), id, UNDO)
 
 
 @router.post("/{id}/agent", responses=_STREAMED, response_model=SessionView)
 async def hand_back(request: Request, id: Id, wanted: HandBackRequest) -> Response | SessionView:
     """An agent goes on from here."""
-    desk = desk_of(request)
-    work = desk.bench.get(id)
-    index = work.index or desk.index("")
-    entry = await asyncio.to_thread(desk.roster.entry, index, wanted.agent or work.agent)
-    return await _let_run(request, desk, work, entry, wanted.steps, desk.deadline(wanted.deadline))
+    state = state_of(request)
+    served = state.sessions.get(id)
+    index = served.index or state.index("")
+    configured = await asyncio.to_thread(state.agents.get, index, wanted.agent or served.agent)
+    return await _run(request, state, served, configured, wanted.steps, state.deadline(wanted.deadline))
 
 
 @router.post("/{id}/branch", status_code=201)
 async def branch(request: Request, id: Id, wanted: BranchRequest) -> SessionView:
     """A new session that went the same way up to a step."""
-    desk = desk_of(request)
-    work = desk.bench.get(id)
-    await desk.bench.wake(work)
-    return _view(desk, desk.bench.branch(work, wanted.step))
+    state = state_of(request)
+    served = state.sessions.get(id)
+    await state.sessions.replay(served)
+    return _view(state, state.sessions.branch(served, wanted.step))
 
 
 @router.post("/{id}/save")
 async def save(request: Request, id: Id) -> SessionView:
     """Keeps the session on disk; it outlives the server."""
-    desk = desk_of(request)
-    work = desk.bench.get(id)
-    await asyncio.to_thread(desk.bench.save, work)
-    return _view(desk, work)
+    state = state_of(request)
+    served = state.sessions.get(id)
+    await asyncio.to_thread(state.sessions.save, served)
+    return _view(state, served)
 
 
 @router.get("/{id}/file", response_class=Response, responses={200: {"content": {"application/jsonl": {}}}})
 async def file(request: Request, id: Id) -> Response:
     """The session as a file, to be shared: `orienteer show` reads it, and so does any workbench."""
-    desk = desk_of(request)
-    line = to_line(desk.bench.record(desk.bench.get(id)))
+    state = state_of(request)
+    line = to_line(state.sessions.record(state.sessions.get(id)))
     name = f'attachment; filename="session-{id}.jsonl"'
     return Response(line, media_type="application/jsonl", headers={"content-disposition": name})
 
@@ -137,67 +156,98 @@ async def load(request: Request, record: Annotated[dict[str, Any], Body()]) -> S
         line = json.dumps(record, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not the record of a session: {error}") from None
-    return open_record(desk_of(request), line)
+    return open_record(state_of(request), line)
 
 
-def open_record(desk: Desk, line: str | bytes) -> SessionView:
-    """Puts a record on the bench; one that says what no session can is refused."""
+def open_record(state: AppState, line: str | bytes) -> SessionView:
+    """A session from a record; a record that no session could have made is an error."""
     recorded = from_line(line)
     try:
-        session_view(desk.bench.from_record("checked-first", recorded), False)
-        work = desk.bench.load(recorded)
+        session_view(state.sessions.from_record("checked-first", recorded), False)
+        served = state.sessions.load(recorded)
         to_line(recorded)
     except (ValidationError, KeyError, TypeError, ValueError, AttributeError, QueryError) as error:
         raise RecordError(f"a damaged record: {type(error).__name__}: {error}") from None
-    return _view(desk, work)
+    return _view(state, served)
 
 
-async def _take(desk: Desk, id: str, action: Any) -> SessionView:
-    work = desk.bench.get(id)
-    await desk.bench.refine(work, action)
-    desk.metrics.steps.labels("you").inc()
-    return _view(desk, work)
+async def _take(state: AppState, id: str, action: Any) -> SessionView:
+    served = state.sessions.get(id)
+    await state.sessions.refine(served, action)
+    state.metrics.steps.labels("you").inc()
+    return _view(state, served)
 
 
-async def _let_run(
-    request: Request, desk: Desk, work: Work, entry: ConfiguredAgent, steps: int, deadline: float
+async def _run(
+    request: Request, state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
 ) -> Response | SessionView:
-    if MEDIA_TYPE in request.headers.get("accept", ""):
+    if _EVENT_STREAM in request.headers.get("accept", ""):
         return StreamingResponse(
-            with_heartbeat(_events(desk, work, entry, steps, deadline)), media_type=MEDIA_TYPE,
+            _with_heartbeat(_events(state, served, configured, steps, deadline)), media_type=_EVENT_STREAM,
             headers={"x-accel-buffering": "no"},
         )  # fmt: skip
-    async for number in desk.bench.run(work, entry, steps, deadline):
-        _count(desk, work, number)
-    return _view(desk, work)
+    async for number in state.sessions.run(served, configured, steps, deadline):
+        _count(state, served, number)
+    return _view(state, served)
 
 
-async def _events(desk: Desk, work: Work, entry: ConfiguredAgent, steps: int, deadline: float) -> AsyncIterator[bytes]:
-    """What has begun cannot change its status any more, so an error is an event too."""
-    run = desk.bench.run(work, entry, steps, deadline)
+async def _events(
+    state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
+) -> AsyncGenerator[bytes]:
+    """The status is sent before the first step, so an error after it is an event too."""
+    run = state.sessions.run(served, configured, steps, deadline)
     try:
-        yield event("session", _head(desk, work))
+        yield _event("session", _head(state, served))
         async for number in run:
-            _count(desk, work, number)
-            yield event("step", step_event(work, number))
-        yield event("end", _head(desk, work))
+            _count(state, served, number)
+            yield _event("step", step_event(served, number))
+        yield _event("end", _head(state, served))
     except OrienteerError as error:
-        yield event("error", Problem.of(error))
+        yield _event("error", Problem.of(error))
     except Exception:
         log.exception("a session failed")
-        yield event("error", Problem(kind="ServerError", message="the server failed at this step; its log says why"))
+        yield _event("error", Problem(kind="ServerError", message="the server failed at this step; its log says why"))
     finally:
-        await run.aclose()  # type: ignore[attr-defined]
+        await run.aclose()
 
 
-def _count(desk: Desk, work: Work, number: int) -> None:
-    desk.metrics.steps.labels("question" if number == 0 else "agent").inc()
-    desk.metrics.step_seconds.observe(work.seconds[number])
+def _count(state: AppState, served: ServedSession, number: int) -> None:
+    state.metrics.steps.labels("question" if number == 0 else "agent").inc()
+    state.metrics.step_seconds.observe(served.seconds[number])
 
 
-def _view(desk: Desk, work: Work) -> SessionView:
-    return session_view(work, work.id in desk.bench.saved)
+def _view(state: AppState, served: ServedSession) -> SessionView:
+    return session_view(served, served.id in state.sessions.store)
 
 
-def _head(desk: Desk, work: Work) -> SessionHead:
-    return head_view(work, work.id in desk.bench.saved)
+def _head(state: AppState, served: ServedSession) -> SessionHead:
+    return head_view(served, served.id in state.sessions.store)
+
+
+def _event(name: str, data: BaseModel) -> bytes:
+    """One event; JSON has no line break of its own."""
+    return f"event: {name}\ndata: {data.model_dump_json()}\n\n".encode()
+
+
+async def _with_heartbeat(events: AsyncGenerator[bytes], every: float = _HEARTBEAT) -> AsyncIterator[bytes]:
+    """The events, with a comment between two that are long apart: a proxy would close a silent connection."""
+    pending: asyncio.Task[bytes] | None = None
+    try:
+        while True:
+            pending = pending or asyncio.ensure_future(anext(events))
+            done, _ = await asyncio.wait({pending}, timeout=every)
+            if not done:
+                yield b": still searching\n\n"
+                continue
+            try:
+                event = pending.result()
+            except StopAsyncIteration:
+                return
+            pending = None
+            yield event
+    finally:
+        if pending is not None:
+            pending.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await pending
+        await events.aclose()

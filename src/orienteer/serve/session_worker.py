@@ -1,4 +1,4 @@
-"""Moves of many sessions at once: the engine, the reader and each agent get one call for all that wait."""
+"""Steps of many sessions in one batch: engine, reader and each agent get one call for all queued steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.serve.batching import Batcher, OnBatch, together_or_alone
+from orienteer.serve.batching import Batcher, OnBatch, batch_or_one_by_one
 from orienteer.session import Action, Agent, Environment, Lexicon, Observation, Session, Settings
 from orienteer.session.agent import ExplainingAgent, StepNotes, check_explanation
 from orienteer.session.environment import ended
@@ -19,137 +19,139 @@ from orienteer.session.observation import observe
 
 T = TypeVar("T")
 
-_NO_END = 1 << 30
-_TABLES = 64  # kept; clients who ask with ever other settings must not fill the memory
+_UNLIMITED = 1 << 30
+_MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A session opened (`session` is a question), refined by somebody, or by an agent that decides itself.
+class StepJob:
+    """One step of a session: open it (`session` is a question), take `action`, or take what `agent` decides.
 
-    `engine` is what the session is played on where that is not the index itself, as for an agent with vectors.
+    `engine` is set where the session is not searched in the index itself, as for an agent with embeddings.
     """
 
     index: str
     session: Session | Question
     settings: Settings
-    action: Action | Agent | None = None
+    action: Action | None = None
+    agent: Agent | None = None
     engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """The session after the move, and what the agent noted of it."""
+class StepResult:
+    """The session after the step, and the agent's notes on it."""
 
     session: Session
     notes: StepNotes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
-    """What an agent makes of an observation."""
-
+class _Decision:
     action: Action
     notes: StepNotes | None = None
 
 
-class Player:
-    """The tables at which sessions are played, one an index, and the one loop that plays them all."""
+class SessionWorker:
+    """Runs the steps of all sessions in one loop."""
 
     def __init__(
-        self, engines: Mapping[str, Engine], reader: Reader, together: int, on_batch: OnBatch = lambda size: None
+        self, engines: Mapping[str, Engine], reader: Reader, max_batch: int, on_batch: OnBatch = lambda size: None
     ) -> None:
         self.engines, self.reader = engines, reader
-        self.lexicons = {name: Lexicon(engine) for name, engine in engines.items()}
-        self._tables: dict[Hashable, Environment] = {}
-        self.batcher: Batcher[Move, Moved] = Batcher(self._play, together, "orienteer-moves", on_batch, _passages)
+        self._lexicons = {name: Lexicon(engine) for name, engine in engines.items()}
+        self._environments: dict[Hashable, Environment] = {}
+        self.batcher: Batcher[StepJob, StepResult] = Batcher(
+            self._run_batch, max_batch, "orienteer-steps", on_batch, _passages_to_read
+        )
 
-    async def play(self, move: Move) -> Moved:
-        return await self.batcher.do(move)
+    async def run(self, job: StepJob) -> StepResult:
+        return await self.batcher.do(job)
 
     def environment(self, index: str, settings: Settings, engine: Engine | None = None) -> Environment:
-        """The world of sessions with these settings; it shares its index's remembered words."""
+        """An environment with these settings; all of one index share its lexicon."""
         environment = Environment(engine or self.engines[index], self.reader, settings)
-        environment.lexicon = self.lexicons[index]
+        environment.lexicon = self._lexicons[index]
         return environment
 
-    def _play(self, moves: Sequence[Move]) -> list[Moved | Exception]:
-        decided = self._decide(moves)
-        results: dict[int, Moved | Exception] = {}
-        for places in _groups(range(len(moves)), lambda i: _table(moves[i])).values():
-            environment = self._table(moves[places[0]])
-            work = [(moves[i], decided[i]) for i in places]
-            done = together_or_alone(partial(_carry_out, environment), work)
-            results.update(zip(places, done, strict=True))
-        return [results[i] for i in range(len(moves))]
+    def _run_batch(self, jobs: Sequence[StepJob]) -> list[StepResult | Exception]:
+        decisions = self._decide(jobs)
+        results: dict[int, StepResult | Exception] = {}
+        for places in _groups(range(len(jobs)), lambda i: _environment_key(jobs[i])).values():
+            environment = self._shared_environment(jobs[places[0]])
+            work = [(jobs[i], decisions[i]) for i in places]
+            results.update(zip(places, batch_or_one_by_one(partial(_take_steps, environment), work), strict=True))
+        return [results[i] for i in range(len(jobs))]
 
-    def _table(self, move: Move) -> Environment:
-        key = _table(move)
-        if key not in self._tables:
-            if len(self._tables) >= _TABLES:
-                self._tables.clear()
-            self._tables[key] = self.environment(move.index, _shared(move.settings), move.engine)
-        return self._tables[key]
+    def _shared_environment(self, job: StepJob) -> Environment:
+        key = _environment_key(job)
+        if key not in self._environments:
+            if len(self._environments) >= _MAX_ENVIRONMENTS:
+                self._environments.clear()
+            self._environments[key] = self.environment(job.index, _shared_settings(job.settings), job.engine)
+        return self._environments[key]
 
-    def _decide(self, moves: Sequence[Move]) -> list[_Decided | Exception | None]:
-        """What each agent does, all its sessions in one call; None where a session is opened."""
-        decided: list[_Decided | Exception | None] = [
-            None if move.action is None or isinstance(move.action, Agent) else _Decided(move.action) for move in moves
+    def _decide(self, jobs: Sequence[StepJob]) -> list[_Decision | Exception | None]:
+        """The action of each job, one call an agent for all its sessions; None where a session is opened."""
+        decisions: list[_Decision | Exception | None] = [
+            None if job.action is None else _Decision(job.action) for job in jobs
         ]
-        agents = {i: move.action for i, move in enumerate(moves) if isinstance(move.action, Agent)}
+        agents = {i: job.agent for i, job in enumerate(jobs) if job.agent is not None}
         for places in _groups(agents, lambda i: id(agents[i])).values():
-            agent = agents[places[0]]
-            seen = [_observation(moves[i], self.lexicons[moves[i].index]) for i in places]
-            for place, each in zip(places, together_or_alone(partial(_act, agent), seen), strict=True):
-                decided[place] = each
-        return decided
+            observations = [_observation(jobs[i], self._lexicons[jobs[i].index]) for i in places]
+            results = batch_or_one_by_one(partial(_act, agents[places[0]]), observations)
+            for place, result in zip(places, results, strict=True):
+                decisions[place] = result
+        return decisions
 
 
-def _passages(move: Move) -> float:
-    """How many passages a move may have to read: all hits of a question; of a refinement few are new."""
-    return float(move.settings.hits) if isinstance(move.session, Question) else 1.0
+def _passages_to_read(job: StepJob) -> float:
+    """The expected cost of a job: a question reads all its hits, a refinement finds few new ones."""
+    return float(job.settings.hits) if isinstance(job.session, Question) else 1.0
 
 
-def _act(agent: Agent, observations: Sequence[Observation]) -> list[_Decided]:
+def _act(agent: Agent, observations: Sequence[Observation]) -> list[_Decision]:
     if not isinstance(agent, ExplainingAgent):
-        return [_Decided(action) for action in agent.act(observations)]
-    told = list(agent.act_with_explanations(observations))
-    for _, notes in told:
-        check_explanation(notes)
-    return [_Decided(action, notes) for action, notes in told]
+        return [_Decision(action) for action in agent.act(observations)]
+    decisions = [_Decision(action, notes) for action, notes in agent.act_with_explanations(observations)]
+    for decision in decisions:
+        check_explanation(decision.notes)
+    return decisions
 
 
-def _observation(move: Move, lexicon: Lexicon) -> Observation:
-    assert isinstance(move.session, Session)
-    return observe(move.session, move.settings, lexicon)
+def _observation(job: StepJob, lexicon: Lexicon) -> Observation:
+    assert isinstance(job.session, Session)
+    return observe(job.session, job.settings, lexicon)
 
 
-def _table(move: Move) -> Hashable:
-    """Moves with one of these can be played together."""
-    return move.index, id(move.engine), _shared(move.settings)
+def _environment_key(job: StepJob) -> Hashable:
+    """Jobs with equal keys share an environment."""
+    return job.index, id(job.engine), _shared_settings(job.settings)
 
 
-def _shared(settings: Settings) -> Settings:
-    """What an environment must know: neither how long a session is nor what an agent sees."""
-    return replace(settings, steps=_NO_END, snippet=Settings().snippet, seed=0, allow_stop=False)
+def _shared_settings(settings: Settings) -> Settings:
+    """The settings that matter to an environment: neither the number of steps nor what an agent observes."""
+    return replace(settings, steps=_UNLIMITED, snippet=Settings().snippet, seed=0, allow_stop=False)
 
 
-def _carry_out(environment: Environment, work: Sequence[tuple[Move, _Decided | Exception | None]]) -> list[Moved]:
-    """Opens the new sessions, takes the actions of the others; an agent's failure ends its session."""
-    opened = iter(environment.open([move.session for move, _ in work if isinstance(move.session, Question)]))
-    taken = iter(environment.step(*_columns([(move.session, d.action) for move, d in work if isinstance(d, _Decided)])))
-    moved = []
-    for move, decided in work:
-        if isinstance(move.session, Question):
+def _take_steps(
+    environment: Environment, work: Sequence[tuple[StepJob, _Decision | Exception | None]]
+) -> list[StepResult]:
+    """Opens new sessions and takes the actions of the others; an agent's failure ends its own session."""
+    opened = iter(environment.open([job.session for job, _ in work if isinstance(job.session, Question)]))
+    taken = iter(environment.step(*_columns([(job.session, d.action) for job, d in work if isinstance(d, _Decision)])))
+    results = []
+    for job, decision in work:
+        if isinstance(job.session, Question):
             session = next(opened)
-        elif isinstance(decided, _Decided):
+        elif isinstance(decision, _Decision):
             session = next(taken)
         else:
-            session = ended(move.session, "error", f"the agent failed: {type(decided).__name__}: {decided}")
-        if session.ended is None and session.refinements_made >= move.settings.steps:
+            session = ended(job.session, "error", f"the agent failed: {type(decision).__name__}: {decision}")
+        if session.ended is None and session.refinements_made >= job.settings.steps:
             session = ended(session, "steps")
-        moved.append(Moved(session, decided.notes if isinstance(decided, _Decided) else None))
-    return moved
+        results.append(StepResult(session, decision.notes if isinstance(decision, _Decision) else None))
+    return results
 
 
 def _columns(rows: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:

@@ -12,12 +12,12 @@ import pytest
 from lexical_reader import LexicalReader
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from serving_world import free_port, listening
+from serving_world import TIMEOUT, free_port, listening
 from small_world import PASSAGES
 from tiny import save_tiny
 
 from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index
-from orienteer.mcp_server import WARNING, http_app, make_server
+from orienteer.serve.mcp import WARNING, http_app, make_server
 
 T = TypeVar("T")
 QUESTION = "who lit the first lamp on the reef"
@@ -27,14 +27,14 @@ sys.path[:0] = {path!r}
 from lexical_reader import LexicalReader
 from small_world import PASSAGES
 from orienteer.engine import ReferenceEngine
-from orienteer.mcp_server import run
+from orienteer.serve.mcp import run
 run({{"lighthouses": ReferenceEngine(PASSAGES)}}, LexicalReader())
 """
 
 
-def within(seconds: float, work: Callable[[], Awaitable[T]]) -> T:
+def in_time(work: Callable[[], Awaitable[T]]) -> T:
     async def bounded() -> T:
-        return await asyncio.wait_for(work(), seconds)
+        return await asyncio.wait_for(work(), TIMEOUT)
 
     return asyncio.run(bounded())
 
@@ -51,13 +51,13 @@ def check_both(tools: list[str], found: Any, researched: Any) -> None:
     assert not found.is_error
     assert not researched.is_error
     assert len(found.structured_content["passages"]) == 3
-    told = researched.structured_content
-    assert told["untrusted_answer"]
-    assert len(told["passages"]) == 5
-    assert [step["number"] for step in told["steps"]] == [0, 1, 2, 3]
-    assert told["steps"][0]["action"] == "question"
-    asked = [step for step in told["steps"] if step["action"] != "undo"]
-    assert told["queries"] == len(asked)
+    result = researched.structured_content
+    assert result["untrusted_answer"]
+    assert len(result["passages"]) == 5
+    assert [step["number"] for step in result["steps"]] == [0, 1, 2, 3]
+    assert result["steps"][0]["action"] == "question"
+    queries = [step for step in result["steps"] if step["action"] != "undo"]
+    assert result["queries"] == len(queries)
 
 
 def test_a_client_in_memory_lists_and_calls_both_tools(engine: EmbeddedEngine) -> None:
@@ -67,7 +67,7 @@ def test_a_client_in_memory_lists_and_calls_both_tools(engine: EmbeddedEngine) -
         async with Client(server) as client:
             return await call_both(client)
 
-    check_both(*within(60, work))
+    check_both(*in_time(work))
 
 
 def test_a_client_over_stdio_lists_and_calls_both_tools(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_client_over_stdio_lists_and_calls_both_tools(tmp_path: Path) -> None:
         async with Client(stdio_client(started)) as client:
             return await call_both(client)
 
-    check_both(*within(120, work))
+    check_both(*in_time(work))
 
 
 def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tm
         async with Client(stdio_client(StdioServerParameters(command=program, args=arguments))) as client:
             return await call_both(client)
 
-    tools, found, researched = within(120, work)
+    tools, found, researched = in_time(work)
     assert sorted(tools) == ["research", "search"]
     assert len(found.structured_content["passages"]) == 3
     assert len(researched.structured_content["passages"]) == 5
@@ -107,7 +107,7 @@ def test_a_client_over_streamable_http_lists_and_calls_both_tools() -> None:
             async with Client(f"{address}mcp") as client:
                 return await call_both(client)
 
-        check_both(*within(60, work))
+        check_both(*in_time(work))
 
 
 def test_over_http_a_token_is_asked_for() -> None:
@@ -115,7 +115,7 @@ def test_over_http_a_token_is_asked_for() -> None:
 
     server = make_server({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader())
     with listening(_WithReady(http_app(server, "0.0.0.0", "correct-horse-battery"))) as address:
-        assert httpx.post(f"{address}mcp", json={}).status_code == 401
+        assert httpx.post(f"{address}mcp", json={}, timeout=TIMEOUT).status_code == 401
         assert free_port()
 
 
@@ -127,7 +127,7 @@ def test_passages_are_marked_as_untrusted(engine: EmbeddedEngine) -> None:
             assert WARNING in (client.instructions or "")
             return await call_both(client)
 
-    _, found, researched = within(60, work)
+    _, found, researched = in_time(work)
     for result in (found.structured_content, researched.structured_content):
         assert result["warning"] == WARNING
         for passage in result["passages"]:
@@ -153,7 +153,7 @@ def test_a_mistake_is_told_to_the_model(engine: EmbeddedEngine, tool: str, argum
         async with Client(server) as client:
             return await client.call_tool(tool, arguments)
 
-    result = within(60, work)
+    result = in_time(work)
     assert result.is_error
     assert why in result.content[0].text
 
