@@ -28,7 +28,7 @@ from rich.console import Console
 from orienteer.data import Question, read_passages, read_questions
 from orienteer.engine import EmbeddedEngine, build_index, open_index
 from orienteer.engine.sharded.engine import merged, open_shards
-from orienteer.engine.sharded.shard import Found
+from orienteer.engine.sharded.shard import ShardHits
 from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
@@ -294,7 +294,7 @@ def _merging(shards: int, lists: int = 1490) -> float:
     """Microseconds a result list to make one of the lists of so many shards, of full lists with scores at random."""
     draw = np.random.default_rng(SEED)
     found = [
-        Found(draw.integers(0, 1 << 20, (lists, K)), np.sort(draw.random((lists, K), np.float32))[:, ::-1])
+        ShardHits(draw.integers(0, 1 << 20, (lists, K)), np.sort(draw.random((lists, K), np.float32))[:, ::-1])
         for _ in range(shards)
     ]
     starts = np.arange(shards + 1) << 20

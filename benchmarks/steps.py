@@ -81,7 +81,7 @@ class Measured:
 def _pieces(agent: Agent, observation: Observation) -> int:
     """Wordpieces that the agent encodes; 0 where it does not say."""
     if isinstance(agent, PointerAgent):
-        return len(agent.view(observation).rendered.ids)
+        return len(agent.featurize(observation).rendered.ids)
     if isinstance(agent, T5Agent):
         return len(agent.generator.codec.encode_sources([agent.render(observation)], agent.generator.max_source)[0])
     return 0

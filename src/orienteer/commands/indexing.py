@@ -117,7 +117,10 @@ def _verify(path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"index": str(path), "files": len(files), "bytes": size, "damaged": []})
     else:
-        out.print(f"{path} is whole: {len(files)} files, {size:,} bytes ({time.perf_counter() - started:.1f} s)")
+        out.print(
+            f"{path} is whole: {len(files)} files, {size:,} bytes ({time.perf_counter() - started:.1f} s)",
+            soft_wrap=True,
+        )
 
 
 def search(

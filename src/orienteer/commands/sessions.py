@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from orienteer.commands.terminal import out, plain, print_json
 from orienteer.defaults import AGENT
@@ -51,7 +51,7 @@ def agents(as_json: Annotated[bool, typer.Option("--json", help="one object a ki
         for spec in agent_specs():
             print_json({"name": str(spec.names), "about": spec.about, "needs": spec.needs})
         return
-    table = Table("name", "what it does", "needs", box=None)
+    table = Table(Column("name", no_wrap=True), "what it does", "needs", box=None)
     for spec in agent_specs():
         table.add_row(plain(str(spec.names)), plain(spec.about), plain(spec.needs))
     out.print(table)
