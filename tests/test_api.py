@@ -214,6 +214,7 @@ def test_threads_share_a_searcher(searcher: Searcher) -> None:
     assert [found[place] for place in range(len(ASKED))] == expected
 
 
+@pytest.mark.long
 def test_the_bundled_corpus_is_asked_where_no_index_is_named() -> None:
     result = Searcher.open(steps=2).ask("who first isolated sodium metal")
     assert result.answer == "Humphry Davy"

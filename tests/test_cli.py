@@ -104,6 +104,7 @@ def test_without_arguments_it_shows_its_commands(orienteer: Command) -> None:
         assert command in result.out + result.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command", [[], ["index"], ["search"], ["demo"], ["warmup"], ["bench"], ["bench", "refinements"], ["bench", "fuzz"]]
 )
@@ -146,6 +147,7 @@ def test_index_takes_several_files_and_a_folder_of_texts(orienteer: Command, pas
     assert row["passages"] == 6
 
 
+@pytest.mark.long
 def test_add_and_delete_equal_a_fresh_build(orienteer: Command, index: Path, tmp_path: Path) -> None:
     bert = {"id": "bert", "title": "Bert", "text": "Bert likes pigeons."}
     more = write_rows(tmp_path / "more.jsonl", [bert])
@@ -204,6 +206,7 @@ def test_search_for_people_shows_titles_texts_and_ids_as_they_are(orienteer: Com
     assert "Oscar" not in result.out
 
 
+@pytest.mark.long
 def test_search_that_finds_nothing_says_so(orienteer: Command, index: Path) -> None:
     assert orienteer("search", index, "nowhere").out == "no passage matches\n"
     assert orienteer("search", index, "nowhere", "--json").rows == [{"query": "nowhere", "hits": []}]
@@ -222,6 +225,7 @@ def test_explain_shows_shares_that_add_up(orienteer: Command, index: Path) -> No
     assert "contents:green" in shown
 
 
+@pytest.mark.long
 def test_queries_of_a_file_give_a_json_line_each(orienteer: Command, index: Path, tmp_path: Path) -> None:
     asked = ["green", 'muppet -(title:"oscar")', "nowhere", "東京", "9 -9"]
     file = tmp_path / "queries.txt"
@@ -235,6 +239,7 @@ def test_queries_of_a_file_give_a_json_line_each(orienteer: Command, index: Path
         assert set(rows[0]["hits"][0]) == {"id", "score", "title"}
 
 
+@pytest.mark.long
 def test_more_queries_than_a_batch_keep_their_order(orienteer: Command, index: Path, tmp_path: Path) -> None:
     file = tmp_path / "queries.txt"
     asked = [f"green {number}" for number in range(1500)]
@@ -242,12 +247,14 @@ def test_more_queries_than_a_batch_keep_their_order(orienteer: Command, index: P
     assert [row["query"] for row in orienteer("search", index, "--queries", file).rows] == asked
 
 
+@pytest.mark.long
 def test_queries_are_read_from_standard_input(index: Path) -> None:
     result = shell("search", index, "--queries", "-", "--json", input="green\n東京\n".encode())
     assert [row["query"] for row in result.rows] == ["green", "東京"]
     assert result.code == 0
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away_is_no_traceback(index: Path, tmp_path: Path) -> None:
     file = tmp_path / "queries.txt"
     file.write_text("green\n" * 20_000)
@@ -268,6 +275,7 @@ def test_a_reader_that_goes_away_is_no_traceback(index: Path, tmp_path: Path) ->
         assert b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.long
 def test_bytes_that_are_no_text_are_a_query_like_any_other(index: Path) -> None:
     command = [sys.executable, "-c", "from orienteer.cli import main; main()", "search", str(index)]
     for options in (["--json"], []):
@@ -276,6 +284,7 @@ def test_bytes_that_are_no_text_are_a_query_like_any_other(index: Path) -> None:
         assert b"oscar" in done.stdout
 
 
+@pytest.mark.long
 def test_json_is_utf8_in_any_locale(index: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     result = shell("search", index, "東京", "--json", env=environment)
@@ -347,6 +356,7 @@ def test_an_id_that_the_index_already_holds(orienteer: Command, index: Path, tmp
     assert read_manifest(index) == before
 
 
+@pytest.mark.long
 def test_an_index_of_another_version(orienteer: Command, index: Path, passages: Path) -> None:
     raw = json.loads((index / MANIFEST).read_bytes())
     (index / MANIFEST).write_text(json.dumps(raw | {"version": 99}))
@@ -468,6 +478,7 @@ def test_what_the_user_may_not_read(orienteer: Command, index: Path, passages: P
     assert f"the index at {index} cannot be read: permission denied" in searching.message
 
 
+@pytest.mark.long
 def test_nothing_to_do(orienteer: Command, index: Path, passages: Path, tmp_path: Path) -> None:
     assert "--out DIR" in orienteer("index", passages).message
     assert "nothing to do" in orienteer("index", "--out", index).message
@@ -484,12 +495,14 @@ def test_warmup_makes_the_kernels_ready(orienteer: Command) -> None:
     assert orienteer("warmup").out.startswith("kernels ready")
 
 
+@pytest.mark.long
 def test_the_program_starts_as_a_user_starts_it(index: Path) -> None:
     result = shell("search", index, "green", "--json")
     assert (result.code, result.err) == (0, "")
     assert [hit["id"] for hit in result.rows[0]["hits"]] == ["kermit", "oscar"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("given", "told"), [(None, "1"), ("3", "3")])
 def test_small_products_stay_on_one_core_unless_told_and_numpy_is_not_there_before_it_is_said(
     given: str | None, told: str
@@ -513,6 +526,7 @@ def test_an_agent_that_needs_answers_is_not_asked(orienteer: Command) -> None:
     assert "play it with `evaluate`" in orienteer("ask", "who is green", "--agent", "ensemble(bm25|rocchio)").message
 
 
+@pytest.mark.long
 def test_an_empty_question_is_refused(orienteer: Command) -> None:
     assert "an empty question" in orienteer("ask", "  ").message
 
@@ -524,6 +538,7 @@ def test_agents_are_listed_as_a_table_or_as_objects(orienteer: Command) -> None:
     assert "pointer[order=agreement]" in listed
 
 
+@pytest.mark.long
 def test_a_recorded_session_is_shown_or_printed_as_it_was(orienteer: Command, index: Path, tmp_path: Path) -> None:
     asked = orienteer("ask", "who is green", "--index", index, "--agent", "bm25+ps", "--json").out
     (tmp_path / "sessions.jsonl").write_text(asked)
@@ -531,6 +546,7 @@ def test_a_recorded_session_is_shown_or_printed_as_it_was(orienteer: Command, in
     assert "Oscar" in orienteer("show", tmp_path / "sessions.jsonl").out
 
 
+@pytest.mark.long
 def test_reading_without_an_index_reads_the_bundled_corpus(orienteer: Command) -> None:
     [row] = orienteer("read", "who first isolated sodium metal", "--depth", 5, "--json").rows
     assert len(row["passages"]) == 5

@@ -43,6 +43,7 @@ def printed(engine: EmbeddedEngine, asked: list[Question] | None = None) -> str:
     return out.getvalue()
 
 
+@pytest.mark.long
 def test_one_session_is_shown_and_all_questions_are_compared_in_the_last_line(
     engine: EmbeddedEngine, few: list[Question]
 ) -> None:
@@ -52,6 +53,7 @@ def test_one_session_is_shown_and_all_questions_are_compared_in_the_last_line(
     assert line.startswith("All 20 questions set aside, bm25+ps → pointer (3 refinements): right answer first")
 
 
+@pytest.mark.long
 def test_the_figures_are_those_of_the_two_agents_played_apart(engine: EmbeddedEngine, few: list[Question]) -> None:
     def played(name: str) -> tuple[Session, ...]:
         entry = make_agent(name, engine, Settings(steps=demo.STEPS))
@@ -68,6 +70,7 @@ def test_the_figures_are_those_of_the_two_agents_played_apart(engine: EmbeddedEn
     assert f"right answer first {first.exact:.1%} → {last.exact:.1%}" in line
 
 
+@pytest.mark.long
 def test_the_session_shown_is_the_first_that_a_refinement_helped(engine: EmbeddedEngine) -> None:
     entry = make_agent(demo.AGENT, engine, Settings(steps=demo.STEPS))
     questions = bundled_questions("train")[:150]
@@ -83,6 +86,7 @@ def test_the_session_shown_is_the_first_that_a_refinement_helped(engine: Embedde
     assert demo.first_helped([]) is None
 
 
+@pytest.mark.long
 def test_a_question_of_ones_own_is_asked_alone(engine: EmbeddedEngine) -> None:
     text = printed(engine, [Question("demo", "who's the [bold]architect[/bold] of the \x1b[31mtower")])
     assert text.startswith("q0 who's the [bold]architect[/bold] of the [31mtower")
@@ -104,6 +108,7 @@ def test_without_a_reader_the_demo_is_a_tour_of_the_operators(monkeypatch: pytes
     assert out.getvalue().count("+(title:") == 1
 
 
+@pytest.mark.long
 def test_the_last_line_is_the_command_of_the_page() -> None:
     out = io.StringIO()
     demo.run_demo(Console(file=out, width=200, highlight=False), "who first isolated sodium metal")

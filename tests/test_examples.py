@@ -26,12 +26,14 @@ def output(*arguments: str, path: Path | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_search_finds_and_refines() -> None:
     lines = output(str(EXAMPLES / "search.py")).splitlines()
     assert "Sodium" in lines[0]
     assert lines[-3].split() == ["+title:davy", "['davy']"]
 
 
+@pytest.mark.long
 def test_ask_shows_each_query_and_the_answer() -> None:
     text = output(str(EXAMPLES / "ask.py"))
     assert text.startswith("q0  who first isolated sodium metal")
@@ -39,17 +41,20 @@ def test_ask_shows_each_query_and_the_answer() -> None:
     assert "'Humphry Davy' with confidence" in text
 
 
+@pytest.mark.long
 def test_evaluate_prints_a_table_and_a_difference() -> None:
     text = output(str(EXAMPLES / "evaluate.py"))
     assert "NDCG@5" in text
     assert "prf-answer - bm25+ps" in text
 
 
+@pytest.mark.long
 def test_the_gymnasium_loop_plays_episodes() -> None:
     pytest.importorskip("gymnasium", reason="needs gymnasium: pip install 'orienteer[gym]'")
     assert output(str(EXAMPLES / "gym_loop.py")).count("return") == 3
 
 
+@pytest.mark.long
 def test_the_opensearch_example_says_what_it_needs() -> None:
     assert "examples/opensearch.py https://" in run(str(EXAMPLES / "opensearch.py")).stderr
     failed = run(str(EXAMPLES / "opensearch.py"), "http://127.0.0.1:9/none", "a question")
@@ -70,6 +75,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_an_agent_of_an_installed_package_is_listed_asked_and_evaluated(installed: Path, tmp_path: Path) -> None:
     listed = output("-m", "orienteer.cli", "agents", "--json", path=installed)
     assert '"answer-words"' in listed
@@ -87,6 +93,7 @@ def test_an_agent_of_an_installed_package_is_listed_asked_and_evaluated(installe
     assert own > plain
 
 
+@pytest.mark.long
 def test_a_package_that_cannot_be_loaded_harms_no_other_agent(installed: Path, tmp_path: Path) -> None:
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()

@@ -69,6 +69,7 @@ def workers_of(folder: Path) -> int:
     return len(list(folder.glob("worker-*")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_every_chunk_has_its_result_in_order_from_workers_made_once(tmp_path: Path, workers: int) -> None:
     results = in_order(run_chunks(Squares(tmp_path), range(12), workers=workers))
@@ -81,11 +82,13 @@ def test_a_worker_that_dies_costs_only_time(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("died-*"))) == 2
 
 
+@pytest.mark.long
 def test_a_chunk_that_kills_every_worker_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match="chunk 3 has cost 3 workers, the last one by SIGKILL"):
         list(run_chunks(Deadly(tmp_path, deaths=99), range(8), workers=2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("chunk", "error"), [(2, QuerySyntaxError), (5, WorkerError), (7, WorkerError)])
 def test_an_error_inside_the_work_comes_out_with_its_message(
     tmp_path: Path, chunk: int, error: type[Exception]
@@ -122,6 +125,7 @@ def test_no_chunks_need_no_workers(tmp_path: Path) -> None:
     assert workers_of(tmp_path) == 0
 
 
+@pytest.mark.long
 def test_fewer_workers_than_none_are_refused_and_none_means_one_a_processor(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match="-1 workers"):
         run_chunks(Squares(tmp_path), [1], workers=-1)
@@ -137,6 +141,7 @@ def test_whoever_stops_listening_ends_the_workers(tmp_path: Path) -> None:
     assert not [pid for pid in _pids(tmp_path) if _alive(pid)]
 
 
+@pytest.mark.long
 def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path; from test_workers import Squares; from orienteer.workers import run_chunks\n"

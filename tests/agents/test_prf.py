@@ -67,6 +67,7 @@ class ExactTerms:
         return self.whole[term] / self.whole.total()
 
 
+@pytest.mark.long
 @given(corpora, st.sampled_from([1.0, 50.0, 2500.0]))
 def test_rm3_weighs_every_word_as_the_formula_does(texts: list[str], mu: float) -> None:
     from orienteer.agents.prf import relevance_model

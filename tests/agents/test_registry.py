@@ -28,6 +28,7 @@ def test_every_name_of_the_house_plan_is_there() -> None:
     assert all(spec.about and spec.needs for spec in agent_specs())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", agent_names())
 def test_every_agent_keeps_the_contract(name: str, engine: Engine) -> None:
     entry = make_agent(name, engine, Settings(steps=6))

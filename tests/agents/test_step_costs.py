@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from orienteer.cli import app
@@ -12,6 +13,7 @@ from orienteer.data import Passage
 from orienteer.engine import build_index
 
 
+@pytest.mark.long
 def test_the_cost_of_every_agents_step_is_told_alone_and_in_lock_step(tmp_path: Path) -> None:
     texts = ("kermit sings in a swamp", "piggy drives a red car", "gonzo was shot from a cannon", "fozzie tells jokes")
     index, questions = tmp_path / "index", tmp_path / "questions.jsonl"

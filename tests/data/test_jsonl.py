@@ -193,6 +193,7 @@ def test_two_questions_with_one_id_are_an_error_that_names_both_places(tmp_path)
     assert bad.count == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(expected=st.lists(passages, max_size=20))
 @written
@@ -202,6 +203,7 @@ def test_passages_written_are_read_back(tmp_path, suffix, expected):
     assert list(read_passages(path)) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(expected=st.lists(questions, max_size=10, unique_by=lambda question: question.id))
 @written
@@ -224,6 +226,7 @@ def test_any_line_is_a_passage_or_a_data_error_on_its_line(tmp_path, line):
     assert all(message.startswith(f"{path}:2: ") for message in bad.first)
 
 
+@pytest.mark.long
 @given(row=st.dictionaries(fields, json_values))
 @written
 def test_any_json_object_is_a_row_or_a_data_error(tmp_path, row):

@@ -163,6 +163,7 @@ sentences = st.lists(st.sampled_from(["word", "end.", "Why?", "x" * 30, "湖。"
 )
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.lists(lines | sentences, max_size=12).map("\n".join))
 def test_no_word_of_a_text_is_lost_or_moved(tmp_path, text):

@@ -101,6 +101,7 @@ def test_a_table_without_the_header_says_what_it_should_be(tmp_path):
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=30)
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(
     rows=st.lists(st.tuples(cells, cells), max_size=8),

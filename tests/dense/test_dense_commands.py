@@ -45,6 +45,7 @@ def test_embeddings_are_made_once_and_asked(
     assert len(RunRetriever(tmp_path / "runs").search_many([QUESTIONS[0].question], 8)[0]) == 8
 
 
+@pytest.mark.long
 def test_two_machines_make_one_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, index_folder: Path,
     encoder_folder: Path,

@@ -107,6 +107,7 @@ def test_a_range_leaves_other_shards_as_they_are_and_mends_its_own(
     assert content(tmp_path) == {**content(embeddings_folder), "shard-00000.npy": b"damaged"}
 
 
+@pytest.mark.long
 def test_a_range_is_shared_by_workers(
     tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder,
     embeddings_folder: Path,
@@ -162,6 +163,7 @@ embed_index(open_index(index), TextEncoder.from_pretrained(encoder, threads=1), 
 """
 
 
+@pytest.mark.long
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(
     tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:
@@ -188,6 +190,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(
     assert content(tmp_path / "war") == content(tmp_path / "peace")
 
 
+@pytest.mark.long
 def test_workers_make_the_same_bytes_and_finish_what_one_process_began(
     tmp_path: Path, index_folder: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder,
     embeddings_folder: Path,

@@ -93,6 +93,7 @@ def both(file: Path) -> tuple[bytes, bytes]:
     return file.read_bytes(), file.with_suffix(".json").read_bytes()
 
 
+@pytest.mark.long
 @given(
     seed=st.integers(0, 10_000), shard=st.integers(1, 9), depth=st.integers(1, 30), cuts=st.sets(st.integers(1, 23)),
     chance=st.randoms(use_true_random=False),

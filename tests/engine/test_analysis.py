@@ -102,6 +102,7 @@ def test_the_kernel_gives_lucenes_tokens(hard, drawn) -> None:
     assert by_kernel([("", text) for text, _ in rows]) == [([], terms) for _, terms in rows]
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=8))
 @example([("the", "x" * 254 + "\U0001d400x"), ("", "")])
 def test_the_kernel_gives_the_analysers_tokens(texts) -> None:

@@ -59,10 +59,12 @@ def made(request: pytest.FixtureRequest, golden_passages: list[Passage]) -> tupl
     return make(golden_passages, request), tolerance
 
 
+@pytest.mark.long
 def test_every_engine_keeps_the_contract(made, golden_passages) -> None:
     check_engine(made[0], golden_passages)
 
 
+@pytest.mark.long
 def test_every_engine_keeps_the_contract_as_seen_from_some_of_its_passages(made, golden_passages) -> None:
     check_engine(made[0], golden_passages[10:25], k=3)
 
@@ -315,6 +317,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("broken", "promise"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
 def test_a_broken_engine_is_caught(broken, promise, golden_passages) -> None:
     engine = broken() if broken is Incomplete else broken(golden_passages)

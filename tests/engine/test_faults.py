@@ -40,6 +40,7 @@ def check_whole(result: dict[str, Any]) -> None:
     assert result["whole"]
 
 
+@pytest.mark.long
 def test_no_kill_no_damage_and_no_full_disk_loses_a_commit() -> None:
     counts = ("--kills", "12", "--corruptions", "39", "--full-disks", "2", "--stride", "4", "--passages", "1000")
     result = outcome("faults.py", *counts)
@@ -57,6 +58,7 @@ def test_200_kills_and_300_corruptions() -> None:
         assert len(phases) >= 4, f"kills hit only {phases}"
 
 
+@pytest.mark.long
 def test_20_000_hostile_queries_are_answered_or_refused_in_time() -> None:
     # Four times the 50 ms that `orienteer bench fuzz` allows: a shared machine must not make this test fail by chance.
     result = outcome("fuzz_queries.py", "--count", "20000", "--limit", "0.2")
@@ -75,6 +77,7 @@ def test_1_000_000_hostile_queries_are_answered_or_refused_in_time() -> None:
 # Damage, bit by bit
 
 
+@pytest.mark.long
 def test_a_bit_flipped_anywhere_in_a_header_is_found_at_opening(tmp_path: Path) -> None:
     manifest = build_index(PASSAGES[:3], tmp_path)
     file = tmp_path / manifest.folder / "best_codes.npy"
@@ -85,6 +88,7 @@ def test_a_bit_flipped_anywhere_in_a_header_is_found_at_opening(tmp_path: Path) 
             Index.open(tmp_path)
 
 
+@pytest.mark.long
 def test_the_first_and_the_last_bit_of_every_payload_are_guarded_by_verify(tmp_path: Path) -> None:
     manifest = build_index(PASSAGES[:3], tmp_path)
     for name in manifest.files:
@@ -198,6 +202,7 @@ def test_a_full_disk_is_one_message_and_the_old_index_stays(small_disk: Path) ->
     assert update_index(path, delete=["p0"]).counts["passages"] == len(PASSAGES) - 1
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_at_any_write_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "index"
     before = build_index(PASSAGES[:10], path)

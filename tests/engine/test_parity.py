@@ -41,6 +41,7 @@ def shard(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_every_answer_of_lucene_comes_out_of_the_command_line(oracle, shard, tmp_path) -> None:
     queries = tmp_path / "queries"
     queries.write_text("".join(row["query"] + "\n" for row in oracle), encoding="utf-8", newline="\n")
@@ -53,6 +54,7 @@ def test_every_answer_of_lucene_comes_out_of_the_command_line(oracle, shard, tmp
         assert scores == [np.float32(score) for _, score in row["hits"]], row["query"]
 
 
+@pytest.mark.long
 def test_one_query_alone_gives_the_same_and_its_shares_add_up(oracle, shard) -> None:
     row = next(row for row in oracle if "+(" in row["query"] and len(row["hits"]) == 5)
     answer = json.loads(orienteer("search", shard, row["query"], "--explain", "--json"))

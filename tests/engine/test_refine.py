@@ -118,6 +118,7 @@ def walk_universe(name: str, folder: Path, patch: pytest.MonkeyPatch, count: int
     return pairs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNIVERSES)
 def test_every_operator_on_every_small_passage(name, tmp_path, monkeypatch) -> None:
     assert walk_universe(name, tmp_path, monkeypatch, count=24, seed=11) > 2_000
@@ -152,6 +153,7 @@ def test_many_states_at_once_give_what_each_gives_alone(tmp_path) -> None:
     assert together == [engine.refine(query, own, 5) for query, own in zip(asked, candidates, strict=True)]
 
 
+@pytest.mark.long
 @FEW
 @given(
     corpora(), st.lists(QUERIES, min_size=1, max_size=4), st.lists(refinements(), min_size=8, max_size=40),
@@ -200,6 +202,7 @@ def walk_made_up(engine: EmbeddedEngine, rng: random.Random, count: int, candida
     return pairs
 
 
+@pytest.mark.long
 def test_refine_is_one_search_each_over_several_windows(tmp_path) -> None:
     engine = opened(made_up(2 * refining.WINDOW + 777, seed=6), tmp_path)
     assert walk_made_up(engine, random.Random(7), count=24, candidates=90) > 2_000
@@ -211,6 +214,7 @@ def test_refine_is_one_search_each_over_many_windows(tmp_path) -> None:
     assert walk_made_up(engine, random.Random(9), count=120, candidates=120) > 14_000
 
 
+@pytest.mark.long
 def test_passages_far_longer_than_the_others_keep_their_places(tmp_path, monkeypatch) -> None:
     """Their terms weigh so little that rounding is the larger part of a bound."""
     rng = random.Random(14)
@@ -275,6 +279,7 @@ def walk_real(engine: EmbeddedEngine, questions: Sequence[str], rng: random.Rand
     return asked
 
 
+@pytest.mark.long
 def test_refine_is_one_search_each_on_real_passages(real) -> None:
     engine, questions = real
     assert len(walk_real(engine, questions[:24], random.Random(21), terms=16)) > 5_000

@@ -84,6 +84,7 @@ def total(explanation: Explanation) -> float:
     return float(np.float32(must) + np.float32(should))
 
 
+@pytest.mark.long
 @FEW
 @given(corpora(), st.lists(QUERIES, min_size=6, max_size=20), st.integers(1, 15))
 def test_search_gives_the_references_hits(embedded, passages, queries, k) -> None:
@@ -95,6 +96,7 @@ def test_search_gives_the_references_hits(embedded, passages, queries, k) -> Non
     assert [list(hits) for hits in engine.search_many(queries, k)] == slow.search_many(queries, k)
 
 
+@pytest.mark.long
 @FEW
 @given(corpora(), st.lists(QUERIES, min_size=3, max_size=8))
 def test_the_shares_of_an_explanation_add_up_to_the_score_of_every_hit(embedded, passages, queries) -> None:
@@ -109,6 +111,7 @@ def test_the_shares_of_an_explanation_add_up_to_the_score_of_every_hit(embedded,
                 assert total(explanation) == explanation.score, str(query)
 
 
+@pytest.mark.long
 @FEW
 @given(corpora(), st.sampled_from(FIELDS), st.sampled_from([*ASKED, "x", "ray"]))
 def test_idf_and_stored_passages_are_the_references(embedded, passages, field, term) -> None:
@@ -148,6 +151,7 @@ def random_query(rng: random.Random, words: Sequence[str]) -> Query:
     return Query(" ".join(term() for _ in range(rng.randint(0, 6))), tuple(refined))
 
 
+@pytest.mark.long
 def test_search_gives_the_references_hits_in_a_large_collection(embedded, large) -> None:
     engine, slow = embedded(large), reference(large)
     rng = random.Random(8)
@@ -159,6 +163,7 @@ def test_search_gives_the_references_hits_in_a_large_collection(embedded, large)
             assert list(engine.search(query, k)) == wanted[:k], f"{query} k={k}"
 
 
+@pytest.mark.long
 def test_a_passage_far_longer_than_the_others_keeps_its_place(embedded) -> None:
     """Its terms weigh so little that rounding is the larger part of a bound."""
     rng = random.Random(4)

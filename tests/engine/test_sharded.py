@@ -118,12 +118,14 @@ def walk(pair: Pair, questions: Sequence[str], words: Sequence[str], queries: in
         agree(pair, query, [a_refinement(rng, words) for _ in range(each)], rng.choice([1, 5, 5, 10, 100]))
 
 
+@pytest.mark.long
 def test_a_thousand_queries_and_ten_thousand_refinements_equal_one_index(bundled) -> None:
     questions = [question.question for question in bundled_questions("train")]
     words = [term for passage in bundled_passages() for term in analyze(passage.contents)]
     walk(bundled, questions, words, queries=1000, each=10, seed=5)
 
 
+@pytest.mark.long
 def test_shards_of_very_different_lengths_equal_one_index(tmp_path) -> None:
     passages = made_up(6_000, seed=3)
     pair = both(passages, [2_000, 4_000, 5_900], tmp_path)
@@ -154,6 +156,7 @@ def test_bounds_hold_under_the_statistics_of_the_whole(tmp_path) -> None:
                 assert bounds[row, here] == 0
 
 
+@pytest.mark.long
 @FEW
 @given(
     corpora(), st.lists(st.integers(0, 14), max_size=3), st.lists(QUERIES, min_size=3, max_size=6),
@@ -170,6 +173,7 @@ def test_any_cut_of_any_passages_equals_one_index(tmp_path_factory, passages, cu
         assert parts.idf(field, term) == whole.idf(field, term)
 
 
+@pytest.mark.long
 def test_the_sharded_engine_keeps_the_contract(golden_passages, tmp_path) -> None:
     engine = open_shards(write(golden_passages, [7, 20], tmp_path))
     check_engine(engine, golden_passages)
@@ -181,6 +185,7 @@ def test_the_sharded_engine_gives_lucenes_answers(golden_passages, golden_answer
         assert engine.search(query, 5) == hits, str(query)
 
 
+@pytest.mark.long
 def test_shards_in_processes_of_their_own_give_the_same(bundled, tmp_path) -> None:
     paths = write(bundled_passages(), [300], tmp_path)
     engine = open_shards(paths, processes=True)
@@ -191,6 +196,7 @@ def test_shards_in_processes_of_their_own_give_the_same(bundled, tmp_path) -> No
     engine.close()
 
 
+@pytest.mark.long
 def test_a_shards_process_that_is_killed_is_started_anew(bundled, tmp_path) -> None:
     transport = ProcessTransport(write(bundled_passages(), [300], tmp_path))
     engine = ShardedEngine(transport)
@@ -203,6 +209,7 @@ def test_a_shards_process_that_is_killed_is_started_anew(bundled, tmp_path) -> N
     engine.close()
 
 
+@pytest.mark.long
 def test_a_shard_that_cannot_be_started_again_is_named(bundled, tmp_path, monkeypatch) -> None:
     transport = ProcessTransport(write(bundled_passages(), [300], tmp_path))
     engine = ShardedEngine(transport)

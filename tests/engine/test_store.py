@@ -304,6 +304,7 @@ def test_an_update_of_no_index_makes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(steps=st.lists(st.tuples(st.integers(0, 6), st.lists(st.integers(0, 30), max_size=6)), min_size=1, max_size=5))
 def test_any_history_of_adds_and_deletes_equals_a_fresh_build(
@@ -365,6 +366,7 @@ def test_an_index_of_stop_words_only_finds_nothing(tmp_path: Path) -> None:
     assert list(engine.search(Query("the to be", tuple(G4.refinements("title", "the"))))) == []
 
 
+@pytest.mark.long
 def test_a_passage_of_100_000_words(tmp_path: Path) -> None:
     rng = random.Random(3)
     long = Passage("long", "a long one", " ".join(rng.choices(WORDS, k=100_000)))

@@ -45,6 +45,7 @@ def test_exact_match_is_that_of_the_generators_answers(engine: ReferenceEngine, 
     assert "**EM-T5**: the answer generator's answer" in report
 
 
+@pytest.mark.long
 def test_answers_are_generated_once_for_the_same_passages(engine: ReferenceEngine, tmp_path: Path) -> None:
     run(engine, tmp_path, answerer=OneAnswer())
     first = tree(tmp_path)

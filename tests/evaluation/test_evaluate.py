@@ -40,6 +40,7 @@ def whole(engine: ReferenceEngine, tmp_path_factory: pytest.TempPathFactory) -> 
     return tree(out)
 
 
+@pytest.mark.long
 def test_the_same_evaluation_gives_the_same_files(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
@@ -49,6 +50,7 @@ def test_the_same_evaluation_gives_the_same_files(
     assert tree(tmp_path) == whole, "over a finished one"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_the_size_of_a_chunk_changes_no_file(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes], chunk: int
@@ -71,6 +73,7 @@ class Interrupted(LexicalReader):
         return super().read_many(batch)
 
 
+@pytest.mark.long
 def test_stopped_again_and_again_it_comes_to_the_same_end(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
@@ -85,6 +88,7 @@ def test_stopped_again_and_again_it_comes_to_the_same_end(
     assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batches", np.random.default_rng(4).integers([1, 8, 15], [7, 14, 21]).tolist())
 def test_killed_at_random_and_taken_up_again_it_gives_the_same_files(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes], batches: int
@@ -98,6 +102,7 @@ def test_killed_at_random_and_taken_up_again_it_gives_the_same_files(
     assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 def test_a_torn_or_damaged_journal_is_cut_and_played_again(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
@@ -119,6 +124,7 @@ def test_a_torn_or_damaged_journal_is_cut_and_played_again(
         assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 def test_a_kill_while_the_report_is_written_leaves_nothing_behind(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +146,7 @@ def test_a_kill_while_the_report_is_written_leaves_nothing_behind(
     assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 def test_several_at_once_in_one_folder_share_the_work_and_give_the_same_files(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
@@ -153,6 +160,7 @@ def test_several_at_once_in_one_folder_share_the_work_and_give_the_same_files(
     assert sum(len(reader.batches) for reader in readers) == len(alone.batches), "no session was played twice"
 
 
+@pytest.mark.long
 def test_workers_give_the_files_of_one_process_also_when_one_dies(engine: ReferenceEngine, tmp_path: Path) -> None:
     run(engine, tmp_path / "here", agents=AGENTS[:3])
     wanted = tree(tmp_path / "here")
@@ -167,6 +175,7 @@ def test_workers_give_the_files_of_one_process_also_when_one_dies(engine: Refere
     assert (told[-1].done, told[-1].total) == (120, 120)
 
 
+@pytest.mark.long
 def test_what_one_process_began_workers_finish(engine: ReferenceEngine, tmp_path: Path) -> None:
     run(engine, tmp_path / "here", agents=AGENTS[:3])
     for agent in ("bm25+ps", "prf-idf-t"):
@@ -178,6 +187,7 @@ def test_what_one_process_began_workers_finish(engine: ReferenceEngine, tmp_path
     assert tree(tmp_path / "there") == tree(tmp_path / "here")
 
 
+@pytest.mark.long
 def test_a_worker_with_another_reader_and_an_agent_that_cannot_travel_are_refused(
     engine: ReferenceEngine, tmp_path: Path
 ) -> None:
@@ -205,6 +215,7 @@ def test_a_journal_that_another_process_finished_meanwhile_is_not_played_again(
     assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 def test_agents_may_be_added_to_a_finished_evaluation(
     engine: ReferenceEngine, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
@@ -214,6 +225,7 @@ def test_agents_may_be_added_to_a_finished_evaluation(
     assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -273,6 +285,7 @@ def test_means_are_those_of_the_records(engine: ReferenceEngine, tmp_path: Path)
         assert metrics[agent]["passages_read"] == pytest.approx(sum(len(r.passages) for r in records) / 40, abs=1e-9)
 
 
+@pytest.mark.long
 def test_no_seconds_are_in_files_that_must_be_the_same(engine: ReferenceEngine, tmp_path: Path) -> None:
     run(engine, tmp_path)
     for file in tmp_path.glob("*.json"):

@@ -23,6 +23,7 @@ def result(engine: ReferenceEngine) -> Experiment:
     return experiment(AGENTS, FORTY, engine=engine, reader=LexicalReader(), settings=SETTINGS)
 
 
+@pytest.mark.long
 def test_an_experiment_has_the_measures_of_the_same_evaluation(
     engine: ReferenceEngine, result: Experiment, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ AGREED = ("prf-answer[order=agreement]", "ensemble(prf-idf-t|prf-answer)[order=a
 ENSEMBLES = ("ensemble(prf-idf-t|prf-answer)", "ensemble@6(prf-idf-t|prf-answer)")
 
 
+@pytest.mark.long
 def test_ensembles_and_other_orders_beside_their_agents_are_those_played_alone_and_each_agent_thinks_once(
     engine: ReferenceEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,6 +41,7 @@ def test_ensembles_and_other_orders_beside_their_agents_are_those_played_alone_a
     assert all(alone[name] == beside[name] for name in sessions)
 
 
+@pytest.mark.long
 def test_a_member_with_other_settings_plays_for_itself(engine: ReferenceEngine, tmp_path: Path) -> None:
     names = ("prf-idf-t", "ensemble(prf-idf-t[steps=2])")
     run(engine, tmp_path / "beside", agents=names)

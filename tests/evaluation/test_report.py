@@ -228,6 +228,7 @@ def test_the_numbers_behind_the_figures_are_those_of_the_records(out: Path) -> N
     assert all(gain["low"] <= gain["high"] for gain in mine["gains"])
 
 
+@pytest.mark.long
 def test_figures_are_drawn_the_same_twice(engine: ReferenceEngine, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [{"lambda1": a / 5, "lambda2": b / 5, "NDCG@5": a, "EM-MR": b, "Top-5": a + b}

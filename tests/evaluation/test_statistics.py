@@ -72,6 +72,7 @@ def test_a_group_without_questions_has_no_means(engine: ReferenceEngine, tmp_pat
     assert "By answer overlap" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_every_agent_is_compared_with_each_baseline(engine: ReferenceEngine, tmp_path: Path) -> None:
     evaluation = run(engine, tmp_path, agents=[*AGENTS, "bm25@100+ps"])
     comparisons = evaluation.statistics.comparisons

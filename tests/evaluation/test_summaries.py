@@ -55,6 +55,7 @@ def only_summaries(played: Path, out: Path) -> Path:
     return out
 
 
+@pytest.mark.long
 def test_from_summaries_alone_all_tables_and_figures_are_the_same_to_the_byte(
     engine: ReferenceEngine, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_it_does_not_matter_which_agents_come_from_summaries(
     assert tree(out) == left
 
 
+@pytest.mark.long
 def test_an_agent_added_to_summaries_alone_is_the_only_one_played(
     engine: ReferenceEngine, played: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +122,7 @@ def test_judgements_of_sessions_that_are_gone_stay_and_new_ones_come_to_them(
         run(engine, tmp_path, agents=both)
 
 
+@pytest.mark.long
 def test_the_report_shows_sessions_that_are_here_and_says_where_there_are_none(
     engine: ReferenceEngine, tmp_path: Path
 ) -> None:
@@ -162,6 +165,7 @@ def test_the_journal_counts_where_both_are_and_the_summary_is_written_anew(
     assert tree(tmp_path) == whole
 
 
+@pytest.mark.long
 def test_a_journal_that_was_begun_is_played_to_its_end_beside_a_summary(
     engine: ReferenceEngine, tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ RUNS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", ["", '"', "+", "a^", "title:", "(", "\\"])
 def test_a_hundred_thousand_characters_are_read_or_refused_at_once(before: str) -> None:
     for run in RUNS:

@@ -114,6 +114,7 @@ def _read_all(path: Path, questions: list[str]) -> None:
         assert cached.read(question, PASSAGES) == CountingReader().read(question, PASSAGES)
 
 
+@pytest.mark.long
 def test_several_processes_share_one_file(tmp_path: Path):
     path = tmp_path / "readings.sqlite"
     questions = [f"question {i}" for i in range(20)]

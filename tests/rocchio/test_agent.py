@@ -25,6 +25,7 @@ def played(agent: RocchioAgent, environment: Environment, questions: list, batch
     return [session for batch in agent.play(environment, questions, batch_size=batch_size) for session in batch]
 
 
+@pytest.mark.long
 def test_it_plays_the_sessions_that_it_finds(engine: EmbeddedEngine) -> None:
     questions = ASKED[:12]
     environment = Environment(engine, HashReader(questions), SETTINGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def bound_of(best: list, new: list, read: list[bool], l1: float, l2: float) -> t
     return float(bound[0]), bool(settled[0])
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.lists(passages, max_size=5), st.lists(passages, min_size=1, max_size=3), st.data(), lambdas)
 def test_the_bound_is_the_best_of_all_readings(best: list, new: list, data: st.DataObject, pair) -> None:  # type: ignore
@@ -68,6 +70,7 @@ def test_reading_more_never_raises_the_bound(best: list, new: list, pair) -> Non
 LETTERS = st.text(alphabet="thean TAH-.–'σΣςsi1", max_size=12)
 
 
+@pytest.mark.long
 @settings(max_examples=2000)
 @given(LETTERS, LETTERS, LETTERS)
 def test_a_text_in_which_no_answer_is_possible_has_no_exact_span(before: str, span: str, after: str) -> None:
@@ -79,6 +82,7 @@ def test_a_text_in_which_no_answer_is_possible_has_no_exact_span(before: str, sp
         assert AnswerSpans([gold]).possible_in(text)
 
 
+@pytest.mark.long
 @settings(max_examples=500)
 @given(st.text(alphabet="thean -x", max_size=14), st.text(alphabet="thean -x", max_size=6))
 def test_any_span_of_a_text_that_matches_was_thought_possible(text: str, gold: str) -> None:

@@ -18,6 +18,7 @@ CONFIG = RocchioConfig(n=30, m=10, settings=SETTINGS, others=6)
 READER = HashReader(ASKED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(GRAMMARS))
 def test_at_a_sessions_start_it_is_the_sessions_first_step(name: str, engine: EmbeddedEngine) -> None:
     variant = Variant(GRAMMARS[name])

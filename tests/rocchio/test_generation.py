@@ -45,17 +45,20 @@ def test_a_finished_run_leaves_the_sessions_and_what_they_cost(tmp_path: Path, w
     assert out.read_bytes() == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", [1, 7, 100])
 def test_the_size_of_a_chunk_changes_no_byte(tmp_path: Path, whole: bytes, chunk: int) -> None:
     run(tmp_path / "sessions.jsonl", chunk=chunk)
     assert (tmp_path / "sessions.jsonl").read_bytes() == whole
 
 
+@pytest.mark.long
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, whole: bytes) -> None:
     run(tmp_path / "sessions.jsonl", workers=3)
     assert (tmp_path / "sessions.jsonl").read_bytes() == whole
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, whole: bytes) -> None:
     backend = Bundled(doom=5, once=tmp_path / "first", parent=os.getpid())
     run(tmp_path / "sessions.jsonl", backend, workers=2)
@@ -69,6 +72,7 @@ def _program(out: Path, workers: int, doom: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("doom", np.random.default_rng(3).integers(3, 30, 3).tolist())
 def test_killed_at_random_and_taken_up_again_it_gives_the_same_bytes(tmp_path: Path, whole: bytes, doom: int) -> None:
     out = tmp_path / "sessions.jsonl"
@@ -129,6 +133,7 @@ def _workers_of(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_a_damaged_part_is_searched_again(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "sessions.jsonl"
     assert _program(out, 1, 30).wait() == -signal.SIGKILL
@@ -140,6 +145,7 @@ def test_a_damaged_part_is_searched_again(tmp_path: Path, whole: bytes) -> None:
     assert out.read_bytes() == whole
 
 
+@pytest.mark.long
 def test_a_run_of_another_kind_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "sessions.jsonl"
     assert _program(out, 1, 30).wait() == -signal.SIGKILL
@@ -191,6 +197,7 @@ def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path, options: dict[s
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_the_costs_are_those_of_all_chunks(tmp_path: Path) -> None:
     out = tmp_path / "sessions.jsonl"
     assert _program(out, 1, 20).wait() == -signal.SIGKILL

@@ -72,6 +72,7 @@ def test_files_that_were_made_differently_are_not_joined(file: Path, tmp_path: P
         write_compact([file, other], tmp_path / "both.jsonl")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compact", [False, True])
 def test_the_observations_of_every_step_can_be_made_again(file: Path, tmp_path: Path, compact: bool) -> None:
     path = file

@@ -69,6 +69,7 @@ def test_operators_have_the_papers_names() -> None:
     assert operator_name(Refinement("or", "contents", "x")) == "or"
 
 
+@pytest.mark.long
 def test_the_figures_are_drawn_and_are_the_same_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from orienteer.rocchio.statistics import draw

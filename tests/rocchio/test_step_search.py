@@ -49,6 +49,7 @@ plans = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.integers(0, len(ASKED) - 4), st.integers(0, 1000), st.sampled_from([0, 0, 2, 3, 6, 20]), variants, plans)
 def test_pruned_and_exhaustive_find_the_same_sessions(
@@ -77,6 +78,7 @@ def test_the_search_finds_what_one_query_a_candidate_finds(
         assert step.state.score == score
 
 
+@pytest.mark.long
 def test_any_engine_gives_the_sessions_of_the_embedded_one() -> None:
     questions = ASKED[:3]
     config = RocchioConfig(n=10, m=6, settings=Settings(steps=3))
@@ -85,6 +87,7 @@ def test_any_engine_gives_the_sessions_of_the_embedded_one() -> None:
     assert rocchio_sessions(plain, HashReader(questions), questions, variants_of("G4"), config) == expected
 
 
+@pytest.mark.long
 def test_every_step_raises_the_score_and_no_runner_up_was_better() -> None:
     questions = ASKED[:20]
     steps = 0
@@ -103,6 +106,7 @@ def test_every_step_raises_the_score_and_no_runner_up_was_better() -> None:
     assert steps > 100
 
 
+@pytest.mark.long
 def test_a_session_is_the_same_in_any_company() -> None:
     questions = ASKED[10:22]
     grammars = variants_of("all")
@@ -114,6 +118,7 @@ def test_a_session_is_the_same_in_any_company() -> None:
     assert [own[::-1] for own in backwards[::-1]] == together
 
 
+@pytest.mark.long
 def test_all_grammars_of_a_question_share_what_is_read() -> None:
     questions = ASKED[:8]
     together = HashReader(questions)
@@ -141,6 +146,7 @@ def test_the_same_text_is_read_once_for_a_question() -> None:
     assert len(read) == len(set(read))
 
 
+@pytest.mark.long
 def test_pruned_reads_a_part_of_what_exhaustive_reads() -> None:
     questions = ASKED[:20]
     lean, whole = HashReader(questions), HashReader(questions)
@@ -150,6 +156,7 @@ def test_pruned_reads_a_part_of_what_exhaustive_reads() -> None:
     assert lean.passages < 0.85 * whole.passages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [1, 5, 20])
 def test_a_read_budget_bounds_the_reading_of_every_step(budget: int) -> None:
     questions = ASKED[:20]
@@ -172,6 +179,7 @@ def test_a_session_that_the_budget_ended_does_not_pass_for_the_best() -> None:
         assert session.ended != "best" or session.steps or not whole.steps
 
 
+@pytest.mark.long
 def test_a_budget_that_is_never_reached_changes_nothing() -> None:
     questions = ASKED[:10]
     free = searched(HashReader(questions), questions, Variant(G4), RocchioConfig())
@@ -225,6 +233,7 @@ def test_a_query_that_cannot_take_another_clause_harms_no_other_session() -> Non
     assert alone.ended == "best"
 
 
+@pytest.mark.long
 def test_a_score_of_relevance_alone_and_one_of_ps_alone_can_be_raised() -> None:
     questions = ASKED[:20]
     for variant in (Variant(G3, 0.0, 0.0), Variant(G3, 1.0, 0.0), Variant(G3, 0.0, 1.0)):
@@ -243,6 +252,7 @@ def test_a_used_term_is_not_used_again(engine: EmbeddedEngine) -> None:
         assert len(set(terms)) == len(terms)
 
 
+@pytest.mark.long
 def test_the_sessions_do_not_hang_on_the_size_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     from orienteer.rocchio import step_search as search
 

@@ -75,6 +75,7 @@ def test_several_indexes_are_told_apart(make_client: MakeClient, engine: Embedde
     assert len(client.post("/api/sessions", json={**body, "index": "few"}).json()["passages"]) == 1
 
 
+@pytest.mark.long
 def test_health_readiness_and_metrics(client: TestClient) -> None:
     assert client.get("/health").json() == {"status": "alive"}
     assert client.get("/ready").json() == {"status": "ready"}
@@ -92,6 +93,7 @@ def test_a_dead_worker_is_told_by_readiness(make_client: MakeClient) -> None:
     assert client.get("/health").status_code == 200
 
 
+@pytest.mark.long
 def test_the_access_log_holds_no_query_unless_asked(make_client: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orienteer.access")
     body = {"question": "where is the secret lamp", "steps": 1}
@@ -104,6 +106,7 @@ def test_the_access_log_holds_no_query_unless_asked(make_client: MakeClient, cap
     assert "where is the secret lamp" in caplog.text
 
 
+@pytest.mark.long
 def test_the_api_is_described_in_openapi_3_1_with_every_route(client: TestClient) -> None:
     described = client.get("/api/openapi.json").json()
     assert described["openapi"].startswith("3.1")
@@ -123,6 +126,7 @@ def test_the_page_and_its_files_are_served_and_name_no_other_host(client: TestCl
     assert client.get("/page/../app.py").status_code == 404
 
 
+@pytest.mark.long
 def test_a_reader_that_fails_is_an_error_for_its_own_client_only(make_client: MakeClient) -> None:
     class Moody(LexicalReader):
         def read_many(self, batch):  # type: ignore[no-untyped-def]

@@ -114,6 +114,7 @@ def test_a_wrong_number_of_results_is_a_failure() -> None:
     assert all(isinstance(each, RuntimeError) for each in batch_or_one_by_one(lambda jobs: [], [1, 2]))
 
 
+@pytest.mark.long
 def test_sessions_of_several_clients_share_the_readers_batches(make_client: MakeClient) -> None:
     reader = GatedReader()
     client = make_client(reader=reader)
@@ -133,6 +134,7 @@ def test_sessions_of_several_clients_share_the_readers_batches(make_client: Make
     assert max(reader.batches) == 11 * 5
 
 
+@pytest.mark.long
 def test_agents_with_other_settings_share_a_batch_where_they_can(make_client: MakeClient) -> None:
     reader = GatedReader()
     client = make_client(reader=reader)
@@ -157,6 +159,7 @@ def test_agents_with_other_settings_share_a_batch_where_they_can(make_client: Ma
         assert ask(body)["steps"][-1]["best"] == session["steps"][-1]["best"]
 
 
+@pytest.mark.long
 def test_more_agents_than_allowed_are_told_to_come_back(make_client: MakeClient) -> None:
     reader = GatedReader()
     client = make_client(reader=reader, limits=Limits(running=2))

@@ -59,6 +59,7 @@ def test_a_step_tells_what_it_brought_in_and_pushed_out(client: TestClient) -> N
     assert all(id in refined["passages"] for id in last["best"])
 
 
+@pytest.mark.long
 def test_the_answer_stands_at_its_place_in_the_passage(client: TestClient) -> None:
     for passage in ask(client)["passages"].values():
         assert passage["text"][passage["start"] : passage["end"]] == passage["answer"]
@@ -80,6 +81,7 @@ def test_nothing_to_undo_is_refused_and_changes_nothing(client: TestClient) -> N
     assert client.get(f"/api/sessions/{session['id']}").json()["steps"] == session["steps"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("op", "term", "options", "why"),
     [
@@ -111,6 +113,7 @@ def test_a_dead_end_is_shown_and_taken_back(client: TestClient) -> None:
     assert refine(client, session, "+", "tower").json()["steps"][-1]["query"]["text"].count("zyxwv") == 0
 
 
+@pytest.mark.long
 def test_a_branch_goes_its_own_way(client: TestClient) -> None:
     session = ask(client)
     answer = client.post(f"/api/sessions/{session['id']}/branch", json={"step": 1})
@@ -123,6 +126,7 @@ def test_a_branch_goes_its_own_way(client: TestClient) -> None:
     assert client.get(f"/api/sessions/{session['id']}").json()["steps"] == session["steps"]
 
 
+@pytest.mark.long
 def test_a_branch_of_a_step_that_is_not_there_is_refused(client: TestClient) -> None:
     session = ask(client)
     refused = client.post(f"/api/sessions/{session['id']}/branch", json={"step": 9})
@@ -130,6 +134,7 @@ def test_a_branch_of_a_step_that_is_not_there_is_refused(client: TestClient) -> 
     assert "0 to 3" in refused.json()["message"]
 
 
+@pytest.mark.long
 def test_handed_back_the_agent_goes_on_from_where_the_person_left(client: TestClient) -> None:
     session = ask(client)
     refine(client, session, "-", "halcyon", field="title")
@@ -139,6 +144,7 @@ def test_handed_back_the_agent_goes_on_from_where_the_person_left(client: TestCl
     assert '-(title:"halcyon")' in steps[-1]["query"]["text"]
 
 
+@pytest.mark.long
 def test_a_session_that_person_and_agent_made_plays_again_to_the_byte(
     client: TestClient, engine: EmbeddedEngine
 ) -> None:
@@ -150,6 +156,7 @@ def test_a_session_that_person_and_agent_made_plays_again_to_the_byte(
     check_replay(shared, engine, LexicalReader())
 
 
+@pytest.mark.long
 def test_a_saved_session_is_a_file_that_show_reads(client: TestClient, tmp_path: Path) -> None:
     session = ask(client)
     assert client.post(f"/api/sessions/{session['id']}/save").json()["saved"]
@@ -158,6 +165,7 @@ def test_a_saved_session_is_a_file_that_show_reads(client: TestClient, tmp_path:
     assert kept.question.question == LAMP
 
 
+@pytest.mark.long
 def test_saved_sessions_are_there_after_a_restart_and_can_be_continued(make_client: MakeClient) -> None:
     before = make_client()
     session = ask(before)
@@ -174,6 +182,7 @@ def test_saved_sessions_are_there_after_a_restart_and_can_be_continued(make_clie
     assert "may have been deleted" in gone.json()["message"]
 
 
+@pytest.mark.long
 def test_a_shared_file_opens_in_another_workbench(client: TestClient) -> None:
     session = ask(client)
     line = client.get(f"/api/sessions/{session['id']}/file").text
@@ -185,6 +194,7 @@ def test_a_shared_file_opens_in_another_workbench(client: TestClient) -> None:
     assert refine(client, loaded, "+", "lamp").status_code == 200
 
 
+@pytest.mark.long
 def test_a_session_of_another_index_can_be_looked_at_only(client: TestClient) -> None:
     row = client.get(f"/api/sessions/{ask(client)['id']}/file").json()
     loaded = client.post("/api/sessions/load", json={**row, "index": "0123"}).json()
@@ -195,6 +205,7 @@ def test_a_session_of_another_index_can_be_looked_at_only(client: TestClient) ->
     assert "looked at, not continued" in refused.json()["message"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "damage",
     [
@@ -215,6 +226,7 @@ def test_a_damaged_file_is_refused(client: TestClient, damage: dict[str, Any]) -
     assert "record" in refused.json()["message"]
 
 
+@pytest.mark.long
 def test_a_deleted_session_is_gone_from_disk_too(client: TestClient, tmp_path: Path) -> None:
     session = ask(client)
     client.post(f"/api/sessions/{session['id']}/save")
@@ -223,6 +235,7 @@ def test_a_deleted_session_is_gone_from_disk_too(client: TestClient, tmp_path: P
     assert client.delete(f"/api/sessions/{session['id']}").status_code == 404
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", HARD_QUESTIONS, ids=lambda question: question.id)
 def test_hard_questions_get_a_session_or_a_reason(client: TestClient, question: Question) -> None:
     body = json.dumps({"question": question.question, "steps": 2}).encode()
@@ -236,6 +249,7 @@ def test_hard_questions_get_a_session_or_a_reason(client: TestClient, question: 
         assert answer.json()["message"]
 
 
+@pytest.mark.long
 def test_the_oldest_session_makes_room_for_a_new_one(make_client: MakeClient) -> None:
     client = make_client(limits=Limits(sessions=3))
     ids = [ask(client)["id"] for _ in range(5)]
@@ -243,6 +257,7 @@ def test_the_oldest_session_makes_room_for_a_new_one(make_client: MakeClient) ->
     assert kept == [404, 404, 200, 200, 200]
 
 
+@pytest.mark.long
 def test_steps_are_limited_for_person_and_agent_together(make_client: MakeClient) -> None:
     client = make_client(limits=Limits(steps=4))
     assert client.post("/api/sessions", json={"question": LAMP, "steps": 5}).status_code == 422
@@ -270,6 +285,7 @@ def test_an_agent_that_is_not_offered_is_refused(client: TestClient, agent: str,
     assert why in refused.json()["message"]
 
 
+@pytest.mark.long
 def test_an_agent_that_fails_ends_its_own_session_only(client: TestClient, registered: Registered) -> None:
     failed = ask(client, agent=registered(lambda engine: Scripted(plus("lamp"), UNDO, "nonsense")))
     assert failed["ended"] == "illegal"
@@ -297,6 +313,7 @@ def test_the_tree_of_an_agent_is_kept_with_the_step_and_shown_in_part(
     assert again["steps"][1]["tree"] == step["tree"]
 
 
+@pytest.mark.long
 def test_muzero_tells_its_tree(make_client: MakeClient, tmp_path: Path) -> None:
     agent = f"muzero={save_muzero(tmp_path / 'muzero')}"
     session = ask(make_client(agents=[agent]), agent=agent, steps=2)
@@ -308,6 +325,7 @@ def test_muzero_tells_its_tree(make_client: MakeClient, tmp_path: Path) -> None:
         assert step["notes"]["simulations"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("notes", "why"),
     [
@@ -349,6 +367,7 @@ def test_a_file_with_a_tree_without_a_bottom_is_refused(client: TestClient, deep
     assert refused.json()["message"]
 
 
+@pytest.mark.long
 def test_a_file_whose_numbers_are_none_is_refused(client: TestClient) -> None:
     session = ask(client, steps=1)
     file = client.get(f"/api/sessions/{session['id']}/file").text
@@ -358,6 +377,7 @@ def test_a_file_whose_numbers_are_none_is_refused(client: TestClient) -> None:
     assert refused.status_code == 422
 
 
+@pytest.mark.long
 def test_a_saved_file_that_was_damaged_is_left_out_of_the_list_and_told(client: TestClient, tmp_path: Path) -> None:
     session = ask(client, steps=1)
     client.post(f"/api/sessions/{session['id']}/save")

@@ -42,6 +42,7 @@ def connected(address: str) -> httpx.Client:
     return httpx.Client(base_url=address, timeout=TIMEOUT)
 
 
+@pytest.mark.long
 def test_a_streamed_session_is_the_whole_one_in_pieces(client: TestClient) -> None:
     with streamed(client) as stream:
         streamed_events = list(stream)
@@ -82,6 +83,7 @@ def test_a_failure_of_the_server_in_mid_stream_is_an_event_too(make_client: Make
     assert "log says why" in streamed_events[-1][1]["message"]
 
 
+@pytest.mark.long
 def test_a_deadline_gives_the_session_so_far_which_can_be_continued(
     make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +104,7 @@ def test_a_deadline_gives_the_session_so_far_which_can_be_continued(
     assert more["stopped"] is None
 
 
+@pytest.mark.long
 def test_a_deadline_before_the_first_step_gives_an_empty_session(make_client: MakeClient) -> None:
     engine = GatedEngine(0)
     client = make_client(engines={"lighthouses": engine})
@@ -114,6 +117,7 @@ def test_a_deadline_before_the_first_step_gives_an_empty_session(make_client: Ma
     assert again.json()["steps"]
 
 
+@pytest.mark.long
 def test_two_at_once_in_one_session_are_not_let(serve: Callable[..., str]) -> None:
     engine = GatedEngine(1)
     address = serve(engines={"lighthouses": engine})
@@ -126,6 +130,7 @@ def test_two_at_once_in_one_session_are_not_let(serve: Callable[..., str]) -> No
         engine.gate.set()
 
 
+@pytest.mark.long
 def test_a_client_that_leaves_stops_the_agent_and_keeps_the_session(serve: Callable[..., str]) -> None:
     engine = GatedEngine(2)
     address = serve(engines={"lighthouses": engine})
@@ -141,6 +146,7 @@ def test_a_client_that_leaves_stops_the_agent_and_keeps_the_session(serve: Calla
         assert refined.status_code == 200
 
 
+@pytest.mark.long
 def test_a_server_killed_in_mid_stream_is_an_error_and_what_was_saved_is_there_again(tmp_path: Path) -> None:
     with as_program(tmp_path, refinements=2) as (address, process), connected(address) as client:
         saved = client.post("/api/sessions", json={**BODY, "steps": 1, "agent": "prf-answer"}).json()

@@ -128,6 +128,7 @@ def drawn(count: int, truth: Agreement, seed: int = 0) -> list[list[SeenPassage]
     return sessions
 
 
+@pytest.mark.long
 def test_fitting_finds_the_weights_that_made_the_sessions() -> None:
     truth = Agreement(Weights(0.7, 4.0, 0.3, 0.5, -1.5), Weights(0.4, 2.0, 1.0, 0.0, -2.0))
     found = fit(drawn(3000, truth))

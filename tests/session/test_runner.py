@@ -18,6 +18,7 @@ from orienteer.session import STOP, Action, Environment, Observation, Run, Setti
 MANY = [Question(f"{q.id}-{n}", q.question, q.answers) for n in range(4) for q in (*QUESTIONS, *HARD_QUESTIONS)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 1000])
 def test_batched_sessions_equal_one_by_one(engine: EmbeddedEngine, batch_size: int) -> None:
     def run(batch_size: int) -> Run:
@@ -33,6 +34,7 @@ texts = st.lists(words, min_size=1, max_size=9).map(" ".join)
 corpora = st.lists(st.tuples(st.sampled_from(["", "Reef Light", "Red Rock", "Keeper"]), texts), min_size=1, max_size=9)
 
 
+@pytest.mark.long
 @given(
     corpora,
     st.lists(texts, min_size=1, max_size=5),

@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -232,7 +232,7 @@ class SessionManager:
 
     async def run(
         self, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
-    ) -> AsyncIterator[int]:
+    ) -> AsyncGenerator[int, None]:
         """Lets an agent search; yields the number of each step when it is done. A deadline leaves the session open."""
         until = time.monotonic() + deadline
         with self._exclusive(served):

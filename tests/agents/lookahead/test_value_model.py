@@ -42,6 +42,7 @@ def _drawn(
     return total / draws, first / draws, pushed / draws
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ps", [[0.9, 0.6, 0.5, 0.2, 0.1], [0.7, 0.3], []])
 def test_the_expected_gain_is_the_mean_of_simulated_ones(ps: list[float]) -> None:
     says = [0, 1, 0, 2, 3][: len(ps)]

@@ -43,6 +43,7 @@ def looking(folder: Path, engine: Engine, look: float = 30.0, simulations: int =
     return MuZeroAgent.from_pretrained(save_muzero(folder, config, more=value_model_tensors()), engine, threads=1)
 
 
+@pytest.mark.long
 def test_it_keeps_the_promises_of_an_agent(engine: Engine, tmp_path: Path) -> None:
     agent = looking(tmp_path, engine, back=0.05)
     check_agent(agent, Environment(engine, LexicalReader(), Settings(steps=5)), [*QUESTIONS, *HARD_QUESTIONS[:6]])

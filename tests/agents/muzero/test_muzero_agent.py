@@ -38,6 +38,7 @@ from orienteer.session import Environment, Settings, run_sessions
 from orienteer.session.agent import check_explanation, tree_of
 
 
+@pytest.mark.long
 def test_it_keeps_the_promises_of_an_agent(muzero: MuZeroAgent, embedded: EmbeddedEngine) -> None:
     check_agent(muzero, Environment(embedded, LexicalReader(), Settings(steps=5)), [*QUESTIONS, *HARD_QUESTIONS[:6]])
 

@@ -48,6 +48,7 @@ def expected(grammar: Grammar, terms: list[Term], fields: str) -> set[tuple[str,
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["short", "paper"])
 @pytest.mark.parametrize("fields", ["found", "any"])
 @pytest.mark.parametrize("name", list(GRAMMARS))

@@ -43,6 +43,7 @@ def noises(trees: int, model: RandomModel, settings: SearchSettings, seed: int) 
     return [root_noise(int(counts[tree]), settings, np.random.default_rng([seed, tree])) for tree in range(trees)]
 
 
+@pytest.mark.long
 @given(
     seed=st.integers(0, 10_000),
     children=st.integers(1, 30),

@@ -38,6 +38,7 @@ def by_grammar(pointer_folder: Path) -> dict[str, PointerAgent]:
     }
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(seen=observations(WORLD), name=st.sampled_from(list(GRAMMARS)))
 def test_no_state_of_any_grammar_makes_an_illegal_refinement(by_grammar, seen, name: str) -> None:
@@ -54,6 +55,7 @@ def test_no_state_of_any_grammar_makes_an_illegal_refinement(by_grammar, seen, n
     assert action.field == "contents" or "title" in offered[action.term]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(GRAMMARS))
 def test_whole_sessions_of_hard_questions_have_no_illegal_step(name: str, engine: Engine, pointer_folder: Path) -> None:
     agent = PointerAgent.from_pretrained(pointer_folder, engine, GRAMMARS[name], threads=1)
@@ -63,6 +65,7 @@ def test_whole_sessions_of_hard_questions_have_no_illegal_step(name: str, engine
         assert session.ended != "error" or "cannot be asked" in session.error
 
 
+@pytest.mark.long
 def test_the_pointer_keeps_the_contract(engine: Engine, pointer_folder: Path, environment: Environment) -> None:
     check_agent(PointerAgent.from_pretrained(pointer_folder, engine, threads=2), environment, QUESTIONS)
 
@@ -97,6 +100,7 @@ def test_an_agent_that_may_stop_does_so_once_it_is_likely_enough(embedded: Embed
     assert stops == [True, False]
 
 
+@pytest.mark.long
 def test_an_agent_with_lookahead_keeps_the_contract(engine: Engine, tmp_path: Path) -> None:
     folder = save_pointer(tmp_path, more=value_model_tensors())
     agent = PointerAgent.from_pretrained(folder, engine, threads=1)
@@ -104,6 +108,7 @@ def test_an_agent_with_lookahead_keeps_the_contract(engine: Engine, tmp_path: Pa
     check_agent(agent, Environment(engine, LexicalReader(), Settings(steps=5)), QUESTIONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_sessions_with_lookahead_take_no_illegal_step(seed: int, embedded: EmbeddedEngine, tmp_path: Path) -> None:
     agent = PointerAgent.from_pretrained(save_pointer(tmp_path, more=value_model_tensors(seed)), embedded, threads=1)
@@ -216,6 +221,7 @@ def test_where_there_is_no_term_stopping_is_certain() -> None:
     assert found.stop == 1.0
 
 
+@pytest.mark.long
 def test_playing_imports_no_torch() -> None:
     code = "import sys, orienteer.agents, orienteer.agents.pointer.agent; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

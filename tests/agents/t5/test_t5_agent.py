@@ -56,6 +56,7 @@ def _writable(term: str) -> bool:
     return term.isascii() and len(term) < 20
 
 
+@pytest.mark.long
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_weights_write_only_what_is_legal(data: st.DataObject, agents: dict[str, T5Agent]) -> None:
@@ -66,6 +67,7 @@ def test_any_weights_write_only_what_is_legal(data: st.DataObject, agents: dict[
         assert legal(seen, action, agent, lexicon), (name, action)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "name"), [("t5", "t5-G4"), ("bert", "t5"), ("t5", "t5-G0+free")])
 def test_the_agent_keeps_every_promise_of_the_protocol(
     kind: str, name: str, embedded: EmbeddedEngine, tmp_path: Path
@@ -75,6 +77,7 @@ def test_the_agent_keeps_every_promise_of_the_protocol(
     check_agent(entry.agent, entry.environment(embedded, LexicalReader()), QUESTIONS[:3])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["t5-G4", "t5-G3+free"])
 def test_whole_sessions_of_hard_questions_have_no_illegal_step(
     name: str, t5_folder: Path, embedded: EmbeddedEngine
@@ -108,6 +111,7 @@ def test_a_hundred_thousand_steps_are_all_legal(embedded: EmbeddedEngine, tmp_pa
         seed += 1
 
 
+@pytest.mark.long
 def test_sessions_of_one_grammar_use_only_its_operators(t5_folder: Path, embedded: EmbeddedEngine) -> None:
     for name, grammar in GRAMMARS.items():
         entry = make_agent(f"t5-{name}={t5_folder}", embedded, Settings(steps=3))

@@ -86,6 +86,7 @@ def test_a_term_is_spelled_as_its_sentence_is_cut(codec: Codec, term: str) -> No
     assert SentenceTokenizer(codec).sentences(term) == expected
 
 
+@pytest.mark.long
 @given(data=st.data())
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_trie_holds_what_is_legal_and_nothing_else(codec: Codec, data: st.DataObject) -> None:

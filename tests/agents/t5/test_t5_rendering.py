@@ -120,6 +120,7 @@ def refinements(draw: st.DrawFn) -> Refinement:
     return operator.apply(draw(st.sampled_from(operator.fields)), draw(_TERMS))
 
 
+@pytest.mark.long
 @given(st.lists(refinements(), min_size=1, max_size=4))
 def test_every_sentence_with_an_index_term_is_read_back_as_it_was(made: list[Refinement]) -> None:
     assert parse_output(" ".join(map(sentence, made))) == Parsed(tuple(made))
