@@ -1,4 +1,4 @@
-"""Tree search in numbers: trees alone, one session, 64 in lock-step; beside mctx on the same sizes in the same run.
+"""Tree search in numbers: trees alone, one session, 64 in one batch; beside mctx on the same sizes in the same run.
 
     orienteer bench mcts --index INDEX --peer-python /path/to/python-with-mctx --json
 

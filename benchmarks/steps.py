@@ -1,4 +1,4 @@
-"""What a step of an agent costs beside search and reading: one session at a time, and many in lock-step.
+"""What a step of an agent costs beside search and reading: one session at a time, and many in one batch.
 
     orienteer bench steps --agents 'pointer[snippet=45],muzero' --index INDEX --questions QUESTIONS.jsonl
 
@@ -120,7 +120,7 @@ def run(
 def measure(
     engine: Engine, reader: Reader, name: str, questions: Sequence[Question], steps: int, together: int
 ) -> dict[str, Any]:
-    """Sessions of an agent, so many in lock-step."""
+    """Sessions of an agent, so many in one batch."""
     entry = make_agent(name, engine, Settings(steps=steps))
     if hasattr(entry.agent, "play"):
         raise OrienteerError(f"the agent {name!r} plays several others, no steps of its own; name one of them")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from orienteer.session import Environment, Seconds, SeenPassage, Session
 
 STEPS = 3  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute
-_TOGETHER = 16  # sessions in lock-step; the one to show is found in the first batches
+_TOGETHER = 16  # sessions in one batch; the one to show is found in the first batches
 
 TOUR = "which pupil suggested the name of the very first martian rover"
 REFINEMENTS = (

@@ -1,4 +1,4 @@
-"""Sessions in lock-step: the same as one by one, in fewer calls, and no agent harms another session."""
+"""Batched sessions: the same as one by one, in fewer calls, and no agent harms another session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Agent contract made executable: `check_agent` plays ordinary and hard moments and says what broke."""
+"""The Agent contract made executable: `check_agent` plays ordinary and hard states and says what broke."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from orienteer.data.passage import Question
 from orienteer.errors import OrienteerError
 from orienteer.session import Action, Agent, Environment, Observation, Session, Stop, run_sessions
 
-_MOMENTS = 40  # observations kept of the sessions played
+_STATES = 40  # observations kept of the sessions played
 
 
 class AgentContractError(OrienteerError):
@@ -44,13 +44,13 @@ def check_agent(agent: Agent, environment: Environment, questions: Sequence[Ques
 
 
 class _Probe:
-    """An agent under examination, the moments it is asked about, and what it was last asked."""
+    """An agent under examination, the states it is asked about, and what it was last asked."""
 
     def __init__(self, agent: Agent, environment: Environment, questions: Sequence[Question]):
         self.agent, self.environment, self.questions = agent, environment, questions
         self.promise = self.asked = ""
         self.sessions: list[Session] = []
-        self.moments: list[Observation] = []
+        self.observations: list[Observation] = []
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         shown = observations[0].question if len(observations) == 1 else f"{len(observations)} observations"
@@ -70,7 +70,7 @@ def _no_observations(probe: _Probe) -> None:
 def _one_each(probe: _Probe) -> None:
     """There is one action for each observation."""
     sessions = probe.environment.open(probe.questions)
-    while len(probe.moments) < _MOMENTS:
+    while len(probe.observations) < _STATES:
         sessions = [session for session in sessions if not session.ended]
         if not sessions:
             break
@@ -79,13 +79,13 @@ def _one_each(probe: _Probe) -> None:
         if len(actions) != len(observations):
             probe.fail(f"{len(actions)} actions", f"{len(observations)} actions")
         probe.sessions += sessions
-        probe.moments += observations
+        probe.observations += observations
         sessions = probe.environment.step(sessions, actions)
 
 
 def _legal(probe: _Probe) -> None:
     """Every action is a refinement with a term not used before, UNDO with something to take back, or STOP."""
-    for session, observation in zip(probe.sessions, probe.moments, strict=True):
+    for session, observation in zip(probe.sessions, probe.observations, strict=True):
         [action] = probe.act([observation])
         if (why := probe.environment.objection(session, action)) is not None:
             probe.fail(why, "a legal action")
@@ -93,13 +93,13 @@ def _legal(probe: _Probe) -> None:
 
 def _same_again(probe: _Probe) -> None:
     """An action depends on its observation alone: it is the same again, by itself, and in another order."""
-    together = probe.act(probe.moments)
+    together = probe.act(probe.observations)
     for name, actions in (
-        ("again", probe.act(probe.moments)),
-        ("in reverse", probe.act(probe.moments[::-1])[::-1]),
-        ("alone", [action for observation in probe.moments for action in probe.act([observation])]),
+        ("again", probe.act(probe.observations)),
+        ("in reverse", probe.act(probe.observations[::-1])[::-1]),
+        ("alone", [action for observation in probe.observations for action in probe.act([observation])]),
     ):
-        for observation, was, now in zip(probe.moments, together, actions, strict=True):
+        for observation, was, now in zip(probe.observations, together, actions, strict=True):
             if was != now:
                 probe.asked = f"act({observation.question!r}, step {observation.step}) {name}"
                 probe.fail(now, was)
@@ -108,7 +108,7 @@ def _same_again(probe: _Probe) -> None:
 def _stops_when_it_may(probe: _Probe) -> None:
     """An agent does not stop while it may not and the last hits hold a new term to refine with."""
     analyse = probe.environment.lexicon.terms
-    for observation in probe.moments:
+    for observation in probe.observations:
         found = {word for passage in observation.hits for word in analyse(passage.contents)}
         terms = [t.text for t in observation.terms if t.text in found and "question" not in t.sources]
         [action] = probe.act([observation])

@@ -120,11 +120,11 @@ def bench_steps(
     agents: Annotated[str, typer.Option(help="agents to play, with commas between")] = "pointer[snippet=45],muzero",
     steps: Annotated[int, typer.Option(help="of a session at most", min=1)] = 20,
     alone: Annotated[int, typer.Option(help="sessions that are played one at a time", min=1)] = 8,
-    together: Annotated[int, typer.Option(help="sessions in lock-step", min=1)] = 64,
+    together: Annotated[int, typer.Option(help="sessions in one batch", min=1)] = 64,
     read: Annotated[bool, typer.Option("--read", help="with the shipped reader instead of a stand-in")] = False,
     as_json: Json = False,
 ) -> None:
-    """Cost of an agent's step beside search and reading: one session at a time, and many in lock-step.
+    """Cost of an agent's step beside search and reading: one session at a time, and many in one batch.
 
     orienteer bench steps --agents pointer,muzero --index my-index --questions dev.jsonl.xz
     """

@@ -151,7 +151,7 @@ def train_lookahead(options: LookaheadOptions) -> None:
     _need_torch()
     from orienteer.agents.action_space import Decoding
     from orienteer.agents.lookahead.rollouts import answerable
-    from orienteer.agents.lookahead.train import LookConfig, learn_to_look
+    from orienteer.agents.lookahead.train import ValueModelConfig, train_lookahead
     from orienteer.agents.pointer.model_files import load_folder, save_folder
     from orienteer.rocchio.sessions import read_sessions
     from orienteer.session import Environment, Settings
@@ -167,8 +167,8 @@ def train_lookahead(options: LookaheadOptions) -> None:
         raise OrienteerError("no question is left whose answer is found among its first hundred passages")
     out.print(f"{len(chosen)} questions whose answers are within reach")
     environment = Environment(*world.open(), Settings(snippet=files.layout.snippet))
-    config = LookConfig(seed=options.seed)
-    files, measures = learn_to_look(files, environment, chosen, options.out, config, options.threads, out.print)
+    config = ValueModelConfig(seed=options.seed)
+    files, measures = train_lookahead(files, environment, chosen, options.out, config, options.threads, out.print)
     decoding = Decoding(
         stop=files.decoding.stop, success_weight=options.success_weight, read_cost=options.read_cost,
         undo_threshold=options.undo_threshold,

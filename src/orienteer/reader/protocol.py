@@ -36,5 +36,5 @@ class Reader(Protocol):
         ...
 
     def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
-        """`read` for many questions in one call, as sessions in lock-step need it."""
+        """`read` for many questions in one call, as sessions in one batch need it."""
         ...

@@ -17,7 +17,7 @@ from toy import toy_questions  # noqa: E402
 
 from orienteer.agents.lookahead.passage_features import FEATURES  # noqa: E402
 from orienteer.agents.lookahead.rollouts import CandidateLabels, RolloutConfig, answerable, collect_rollouts  # noqa: E402
-from orienteer.agents.lookahead.train import LookConfig, WeigherModel, learn_to_look, train_weigher  # noqa: E402
+from orienteer.agents.lookahead.train import ValueModelConfig, ValueNetwork, train_lookahead, train_value_model  # noqa: E402
 from orienteer.agents.lookahead.value_model import ValueModel  # noqa: E402
 from orienteer.agents.pointer.agent import PointerAgent  # noqa: E402
 from orienteer.agents.pointer.model_files import load_folder  # noqa: E402
@@ -42,7 +42,9 @@ def _labels(number: int, generator: np.random.Generator, count: int = 40) -> Can
 
 def test_it_learns_what_is_right_and_which_ps_it_gets() -> None:
     generator = np.random.default_rng(0)
-    model, found = train_weigher([_labels(n, generator) for n in range(200)], LookConfig(epochs=30, batch=512))
+    model, found = train_value_model(
+        [_labels(n, generator) for n in range(200)], ValueModelConfig(epochs=30, batch=512)
+    )
     assert found["AUC"] > 0.95
     prediction = ValueModel(model.tensors())((fresh := _labels(999, generator)).features.astype(np.float32))
     assert prediction.right[fresh.right].mean() > prediction.right[~fresh.right].mean() + 0.4
@@ -53,7 +55,7 @@ def test_it_learns_what_is_right_and_which_ps_it_gets() -> None:
 
 def test_playing_computes_what_training_did() -> None:
     torch.manual_seed(0)
-    model = WeigherModel(np.full(len(FEATURES), 0.3, np.float32), np.full(len(FEATURES), 0.5, np.float32))
+    model = ValueNetwork(np.full(len(FEATURES), 0.3, np.float32), np.full(len(FEATURES), 0.5, np.float32))
     features = np.random.default_rng(1).normal(0, 2, (30, len(FEATURES))).astype(np.float32)
     with torch.no_grad():
         told = model(torch.from_numpy(features)).numpy()
@@ -64,7 +66,7 @@ def test_playing_computes_what_training_did() -> None:
 
 def test_too_few_questions_are_refused() -> None:
     with pytest.raises(TrainingError, match="too few"):
-        train_weigher([_labels(0, np.random.default_rng(0))], LookConfig())
+        train_value_model([_labels(0, np.random.default_rng(0))], ValueModelConfig())
 
 
 def test_only_questions_whose_answer_is_near_teach_anything(embedded: EmbeddedEngine) -> None:
@@ -97,12 +99,12 @@ def test_a_pointer_learns_to_look_from_its_own_sessions(embedded: EmbeddedEngine
     environment = Environment(embedded, LexicalReader(), Settings())
     files = load_folder(save_pointer(tmp_path / "p"))
     lines: list[str] = []
-    config = LookConfig(epochs=2)
-    learned, told = learn_to_look(files, environment, toy_questions(100), tmp_path, config, show=lines.append)
+    config = ValueModelConfig(epochs=2)
+    learned, told = train_lookahead(files, environment, toy_questions(100), tmp_path, config, show=lines.append)
     assert PointerAgent(learned, embedded, threads=1).has_value_model
-    assert told["moments"] > 100
-    assert sum("moments" in line for line in lines) == 2
-    again, _ = learn_to_look(files, environment, toy_questions(100), tmp_path, config)
+    assert told["states"] > 100
+    assert sum("states" in line for line in lines) == 2
+    again, _ = train_lookahead(files, environment, toy_questions(100), tmp_path, config)
     for name, value in learned.tensors.items():
         assert (again.tensors[name] == value).all(), name
 
@@ -116,7 +118,7 @@ def test_the_command_teaches_a_pointer_and_says_when_nothing_is_left(tmp_path: P
     many.write_text("".join(json.dumps(row) + "\n" for row in rows))
     none.write_text(json.dumps({"id": "1", "question": "harbour", "answers": ["nowhere to be found"]}) + "\n")
     said = run("train", "look", *given, "--questions", many, "--threads", 1, "--price", 0.01)
-    assert "moments" in said
+    assert "states" in said
     learned = load_folder(tmp_path / "out" / "int8")
     assert learned.decoding.read_cost == 0.01
     assert learned.notes["look"]["questions"] > 50

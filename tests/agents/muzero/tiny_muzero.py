@@ -35,7 +35,7 @@ def tiny_base() -> PretrainedEncoder:
 
 
 def save_muzero(folder: Path, config: Config = CONFIG, seed: int = 0, more: Tensors | None = None) -> Path:
-    """`more` are tensors beside the others, as a weigher's."""
+    """`more` are tensors beside the others, as those of a value model."""
     base = tiny_base()
     grammar = query_grammar(GRAMMARS[config.grammar], config.shape, config.fields)
     whole, width = base.encoding_sizes

@@ -30,7 +30,7 @@ _NARROWEST = 0.15  # a feature that hardly varied in the lessons must not count 
 
 
 @dataclass(frozen=True, slots=True)
-class LookConfig:
+class ValueModelConfig:
     """held_out: one question of so many judges the epochs; the best epoch is kept."""
 
     epochs: int = 2
@@ -42,7 +42,7 @@ class LookConfig:
     seed: int = 0
 
 
-class WeigherModel(nn.Module):
+class ValueNetwork(nn.Module):
     """Features to three numbers: a logit of holding the answer, the logit of PS if it does not and if it does."""
 
     def __init__(
@@ -65,25 +65,26 @@ class WeigherModel(nn.Module):
         return {f"{PREFIX}{name}": tensor.numpy(force=True) for name, tensor in self.state_dict().items()}
 
 
-def learn_to_look(
+def train_lookahead(
     files: PointerFiles,
     environment: Environment,
     questions: Sequence[Question],
     folder: Path,
-    config: LookConfig | None = None,
+    config: ValueModelConfig | None = None,
     threads: int = 1,
     show: Callable[[str], object] = lambda line: None,
 ) -> tuple[PointerFiles, dict[str, float]]:
-    """The pointer with a new weigher, and how that does on questions held out; lessons are kept in `folder`.
+    """The pointer with a newly trained value model, and its measures on held-out questions.
 
-    It plays the first quarter of the questions before it has one, the rest with what it learned there.
+    Rollouts are kept in `folder`. The first quarter of the questions is played without a value model, the rest with
+    the one learned from that quarter.
     """
-    config = config or LookConfig()
+    config = config or ValueModelConfig()
     rollout = RolloutConfig(seed=config.seed)
     files = replace(files, tensors={n: value for n, value in files.tensors.items() if not n.startswith(PREFIX)})
     world = f"{fingerprint_of(environment.engine)} {fingerprint_of(environment.reader)} {environment.settings}"
     taught: list[CandidateLabels] = []
-    told: dict[str, float] = {}
+    measured: dict[str, float] = {}
     first = -(-len(questions) // 4)
     for some in (questions[:first], questions[first:]):
         agent = PointerAgent(files, environment.engine, threads=threads)
@@ -91,31 +92,31 @@ def learn_to_look(
         name = key(files.fingerprint, world, *learned, "\n".join(question.id for question in some), rollout.key)
         tell = partial(_played, show, len(some))
         taught += collect_rollouts(folder / f"lessons-{name}", environment, agent, some, rollout, tell)
-        model, told = train_weigher(taught, config)
-        show(f"{len(taught):,} moments: " + ", ".join(f"{name} {value:.3f}" for name, value in told.items()))
+        model, measured = train_value_model(taught, config)
+        show(f"{len(taught):,} states: " + ", ".join(f"{name} {value:.3f}" for name, value in measured.items()))
         files = replace(files, tensors={**files.tensors, **model.tensors()})
-    return files, {"moments": float(len(taught)), **told}
+    return files, {"states": float(len(taught)), **measured}
 
 
 def _played(show: Callable[[str], object], count: int, done: int) -> None:
     show(f"{done} of {count} questions played")
 
 
-def train_weigher(
+def train_value_model(
     taught: Sequence[CandidateLabels],
-    config: LookConfig,
+    config: ValueModelConfig,
     show: Callable[[int, dict[str, float]], None] = lambda *_: None,
-) -> tuple[WeigherModel, dict[str, float]]:
+) -> tuple[ValueNetwork, dict[str, float]]:
     """The model of the best epoch, and how it does on questions held out."""
     ids = sorted({lesson.question_id for lesson in taught})
     judges = set(ids[:: config.held_out])
     own = [lesson for lesson in taught if lesson.question_id not in judges]
     held = [lesson for lesson in taught if lesson.question_id in judges]
     if len(ids) < LEAST_QUESTIONS:
-        raise TrainingError(f"{len(taught)} moments of {len(ids)} questions are too few to learn looking from")
+        raise TrainingError(f"{len(taught)} states of {len(ids)} questions are too few to train a value model")
     torch.manual_seed(config.seed)
     features, right, ps = _stacked(own)
-    model = WeigherModel(features.mean(0), np.maximum(features.std(0), _NARROWEST))
+    model = ValueNetwork(features.mean(0), np.maximum(features.std(0), _NARROWEST))
     data = tuple(map(torch.from_numpy, (features, right, ps)))
     optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
     steps = config.epochs * -(-len(features) // config.batch)
@@ -147,7 +148,7 @@ def _stacked(taught: Sequence[CandidateLabels]) -> tuple[NDArray[np.float32], ND
     return features, right, np.where(np.isnan(ps), np.nan, logits(np.nan_to_num(ps, nan=0.5))).astype(np.float32)
 
 
-def _loss(model: WeigherModel, features: Tensor, right: Tensor, ps: Tensor, of_ps: float) -> Tensor:
+def _loss(model: ValueNetwork, features: Tensor, right: Tensor, ps: Tensor, of_ps: float) -> Tensor:
     told = model(features)
     loss = nn.functional.binary_cross_entropy_with_logits(told[:, 0], right)
     read = ~ps.isnan()
@@ -158,8 +159,8 @@ def _loss(model: WeigherModel, features: Tensor, right: Tensor, ps: Tensor, of_p
     return loss
 
 
-def measures(model: WeigherModel, taught: Sequence[CandidateLabels]) -> dict[str, float]:
-    """loss; AUC of holding the answer over a moment's passages; right ones among the ten most promising."""
+def measures(model: ValueNetwork, taught: Sequence[CandidateLabels]) -> dict[str, float]:
+    """loss; AUC of holding the answer over a state's passages; right ones among the ten most promising."""
     features, right, _ = _stacked(taught)
     with torch.no_grad():
         told = model(torch.from_numpy(features))[:, 0]

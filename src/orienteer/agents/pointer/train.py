@@ -94,7 +94,7 @@ def _freeze(model: PointerModel, config: TrainConfig) -> None:
 
 
 def held_out_measures(model: PointerModel, held: Sequence[Example], config: TrainConfig) -> dict[str, float]:
-    """Losses on questions held out; `share` is of those moments that have something to gain."""
+    """Losses on questions held out; `share` is of those states that have something to gain."""
     if not held:
         return {}
     order = sorted(held, key=lambda example: len(example.ids))
