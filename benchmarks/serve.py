@@ -103,7 +103,7 @@ async def load(
     return seen
 
 
-def told(seen: Seen, clients: int, port: int) -> dict[str, Any]:
+def summary(seen: Seen, clients: int, port: int) -> dict[str, Any]:
     seconds = seen.end - seen.start
     cuts = quantiles(seen.steps, n=100) if len(seen.steps) > 1 else [0.0] * 99
     p50, p99 = median(seen.steps or [0.0]), cuts[98]
@@ -129,8 +129,8 @@ def mean_batch(port: int) -> float:
 
 
 def memory(pid: int) -> float:
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
+    match = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(match[1]) / 1024 if match else 0.0
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def run(
 ) -> dict[str, Any]:
     """So many clients on a server of their own."""
     with serving(reader) as (port, pid):
-        return told(asyncio.run(load(port, pid, all_questions(), clients, seconds, agent, ramp)), clients, port)
+        return summary(asyncio.run(load(port, pid, all_questions(), clients, seconds, agent, ramp)), clients, port)
 
 
 def compare(

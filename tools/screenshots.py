@@ -29,7 +29,7 @@ BROWSER = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-DESK = {"width": 1280, "height": 860}
+DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
 
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
-    page = browser.new_context(viewport=DESK).new_page()
+    page = browser.new_context(viewport=DESKTOP).new_page()
     page.goto(address)
     page.wait_for_selector(".example")
     page.screenshot(path=out / "ask.png")
@@ -83,7 +83,7 @@ def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
     page.wait_for_selector(".row")
     page.screenshot(path=out / "gallery.png")
     for name, context in (
-        ("dark", {"viewport": DESK, "color_scheme": "dark"}),
+        ("dark", {"viewport": DESKTOP, "color_scheme": "dark"}),
         ("phone", {"viewport": PHONE, "device_scale_factor": 2}),
     ):
         other = browser.new_context(**context).new_page()

@@ -223,12 +223,12 @@ def test_handed_back_the_agent_goes_on(open_page: Callable[..., Page]) -> None:
     assert page.steps() == 4
 
 
-def test_why_this_passage_is_told_with_shares_and_the_questions_rank(open_page: Callable[..., Page]) -> None:
+def test_why_this_passage_is_explained_with_shares_and_the_questions_rank(open_page: Callable[..., Page]) -> None:
     page = open_page()
     shown = page.ask()
     shown.locator(".why-button").first.click()
-    told = shown.locator(".why").inner_text()
-    assert "by the question alone rank" in told
+    explanation = shown.locator(".why").inner_text()
+    assert "by the question alone rank" in explanation
     assert shown.locator(".why tbody tr").count() >= 1
     shown.locator(".why-button").first.click()
     shown.wait_for_selector(".why", state="detached")
@@ -378,7 +378,7 @@ def test_xss_in_passages_titles_and_questions_is_shown_as_text(open_page: Callab
     assert shown.evaluate("window.hurt") is None
 
 
-def test_a_mistake_is_told_in_words(open_page: Callable[..., Page]) -> None:
+def test_a_mistake_is_explained_in_words(open_page: Callable[..., Page]) -> None:
     page = open_page()
     shown = page.ask()
     shown.fill("#own-term", "the")
@@ -389,7 +389,7 @@ def test_a_mistake_is_told_in_words(open_page: Callable[..., Page]) -> None:
     page.complaints = [said for said in page.complaints if "422" not in said]
 
 
-def test_a_server_that_goes_away_is_told_and_comes_back(browser: Any, tmp_path: Path) -> None:
+def test_a_server_that_goes_away_is_announced_and_comes_back(browser: Any, tmp_path: Path) -> None:
     with as_program(tmp_path, refinements=2) as (address, process):
         page = Page(browser, address)
         shown = page.ask(steps=1, agent="prf-answer")
@@ -453,10 +453,10 @@ def serious(page: Any, script: Path) -> list[str]:
     """What axe-core calls serious or critical, in short; animations are over first."""
     page.evaluate("Promise.all(document.getAnimations().map((each) => each.finished.catch(() => null)))")
     page.add_script_tag(content=script.read_text())
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    report = page.evaluate("axe.run({resultTypes: ['violations']})")
     return [
         f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0].get('failureSummary', '')[:300]}"
-        for each in found["violations"]
+        for each in report["violations"]
         if each["impact"] in ("serious", "critical")
     ]
 

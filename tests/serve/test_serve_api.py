@@ -18,10 +18,10 @@ from orienteer.session import STOP
 
 def test_search_gives_what_the_engine_gives(client: TestClient, engine: EmbeddedEngine) -> None:
     query = 'lamp tower -(title:"ardle")'
-    found = client.post("/api/search", json={"query": query, "k": 4}).json()
-    assert [(hit["id"], hit["score"]) for hit in found["hits"]] == list(engine.search(parse(query), 4))
-    assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3, 4]
-    assert found["query"]["refinements"][0]["op"] == "-"
+    result = client.post("/api/search", json={"query": query, "k": 4}).json()
+    assert [(hit["id"], hit["score"]) for hit in result["hits"]] == list(engine.search(parse(query), 4))
+    assert [hit["rank"] for hit in result["hits"]] == [1, 2, 3, 4]
+    assert result["query"]["refinements"][0]["op"] == "-"
 
 
 def test_a_query_that_cannot_be_read_is_refused_at_its_place(client: TestClient) -> None:

@@ -41,16 +41,16 @@ def in_time(work: Callable[[], Awaitable[T]]) -> T:
 
 async def call_both(client: Client) -> tuple[list[str], Any, Any]:
     tools = [tool.name for tool in (await client.list_tools()).tools]
-    found = await client.call_tool("search", {"query": 'lamp -(title:"ardle")', "k": 3})
+    searched = await client.call_tool("search", {"query": 'lamp -(title:"ardle")', "k": 3})
     researched = await client.call_tool("research", {"question": QUESTION, "steps": 3})
-    return tools, found, researched
+    return tools, searched, researched
 
 
-def check_both(tools: list[str], found: Any, researched: Any) -> None:
+def check_both(tools: list[str], searched: Any, researched: Any) -> None:
     assert sorted(tools) == ["research", "search"]
-    assert not found.is_error
+    assert not searched.is_error
     assert not researched.is_error
-    assert len(found.structured_content["passages"]) == 3
+    assert len(searched.structured_content["passages"]) == 3
     result = researched.structured_content
     assert result["untrusted_answer"]
     assert len(result["passages"]) == 5
@@ -92,9 +92,9 @@ def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tm
         async with Client(stdio_client(StdioServerParameters(command=program, args=arguments))) as client:
             return await call_both(client)
 
-    tools, found, researched = in_time(work)
+    tools, searched, researched = in_time(work)
     assert sorted(tools) == ["research", "search"]
-    assert len(found.structured_content["passages"]) == 3
+    assert len(searched.structured_content["passages"]) == 3
     assert len(researched.structured_content["passages"]) == 5
 
 
@@ -127,13 +127,13 @@ def test_passages_are_marked_as_untrusted(engine: EmbeddedEngine) -> None:
             assert WARNING in (client.instructions or "")
             return await call_both(client)
 
-    _, found, researched = in_time(work)
-    for result in (found.structured_content, researched.structured_content):
+    _, searched, researched = in_time(work)
+    for result in (searched.structured_content, researched.structured_content):
         assert result["warning"] == WARNING
         for passage in result["passages"]:
             assert "text" not in passage
             assert passage["untrusted_text"]
-    assert WARNING in found.content[0].text
+    assert WARNING in searched.content[0].text
 
 
 @pytest.mark.parametrize(

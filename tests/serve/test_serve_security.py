@@ -48,8 +48,8 @@ def test_with_a_token_nothing_but_the_page_and_the_probes_is_open(make_client: M
 def test_a_page_of_another_site_may_not_ask(client: TestClient) -> None:
     refused = client.post("/api/search", json={"query": "lamp"}, headers={"origin": "http://evil.example"})
     assert refused.status_code == 403
-    own = client.post("/api/search", json={"query": "lamp"}, headers={"origin": "http://127.0.0.1"})
-    assert own.status_code == 200
+    same_origin = client.post("/api/search", json={"query": "lamp"}, headers={"origin": "http://127.0.0.1"})
+    assert same_origin.status_code == 200
 
 
 def test_a_form_of_another_site_is_no_json(client: TestClient) -> None:
@@ -63,7 +63,7 @@ def test_another_host_name_on_loopback_is_refused(client: TestClient) -> None:
         assert client.get("/api/about", headers={"host": host}).status_code == 200
 
 
-def test_a_body_that_is_too_large_is_refused_also_where_its_size_is_not_told(make_client: MakeClient) -> None:
+def test_a_body_that_is_too_large_is_refused_also_where_its_size_is_not_declared(make_client: MakeClient) -> None:
     client = make_client(limits=Limits(body=1000))
     large = b'{"query": "' + b"a" * 2000 + b'"}'
     headers = {"content-type": "application/json"}

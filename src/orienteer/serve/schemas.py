@@ -140,7 +140,7 @@ class TreeView(ResponseModel):
 class StepView(ResponseModel):
     """`by` is the agent's name, `you` or `question`; `action` is a refinement as Lucene writes it, or `undo`.
 
-    `tree` is what the agent searched before it acted, `notes` what else it told.
+    `tree` is what the agent searched before it acted, `notes` what else it reported.
     """
 
     number: int
