@@ -37,10 +37,10 @@ serve: $(BASE)  ## the workbench, in your browser
 # A process a core; a file's tests stay together, so that what they share is made once.
 PARALLEL := -n auto --dist loadfile
 
-test: $(DEV)  ## the tests, some five minutes on two cores
+test: $(DEV)  ## the tests, five minutes on two cores
 	$(BIN)/python -m pytest -m 'not slow' $(PARALLEL) $(PYTEST_ARGS)
 
-test-fast: $(DEV)  ## the tests that take no time, for work in progress: a minute
+test-fast: $(DEV)  ## the tests that take no time, for work in progress: under a minute and a half
 	$(BIN)/python -m pytest -m 'not slow and not long' $(PARALLEL) $(PYTEST_ARGS)
 
 test-train: $(TRAIN)  ## the tests of training, on small models (installs PyTorch)

@@ -77,6 +77,7 @@ def test_every_chunk_has_its_result_in_order_from_workers_made_once(tmp_path: Pa
     assert 1 <= workers_of(tmp_path) <= workers
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_costs_only_time(tmp_path: Path) -> None:
     assert list(in_order(run_chunks(Deadly(tmp_path, deaths=2), range(8), workers=2))) == [n * n for n in range(8)]
     assert len(list(tmp_path.glob("died-*"))) == 2

@@ -213,6 +213,7 @@ def test_questions_written_are_read_back(tmp_path, suffix, expected):
     assert list(read_questions(path)) == expected
 
 
+@pytest.mark.long
 @given(line=st.binary(max_size=80).filter(lambda line: b"\n" not in line))
 @written
 def test_any_line_is_a_passage_or_a_data_error_on_its_line(tmp_path, line):

@@ -205,6 +205,7 @@ def test_workers_make_the_same_bytes_and_finish_what_one_process_began(
     assert content(tmp_path / "new") == content(embeddings_folder)
 
 
+@pytest.mark.long
 def test_a_worker_that_sees_other_passages_is_refused(
     tmp_path: Path, encoder_folder: Path, engine: EmbeddedEngine, encoder: TextEncoder
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_reader_keeps_its_generation_while_writers_make_new_ones(tmp_path: Pat
     assert engine.passages([passage.id for passage in old]) == old
 
 
+@pytest.mark.long
 def test_an_index_can_be_opened_and_verified_at_any_moment_of_many_commits(tmp_path: Path) -> None:
     path = tmp_path / "index"
     known = {build_index(passages_of(20, seed=seed), tmp_path / f"{seed}").fingerprint for seed in (1, 2)}

@@ -30,6 +30,7 @@ class OneAnswer:
         return ["the Maren Holt" if passages else "" for _, passages in batch]
 
 
+@pytest.mark.long
 def test_exact_match_is_that_of_the_generators_answers(engine: ReferenceEngine, tmp_path: Path) -> None:
     generator = OneAnswer()
     result = run(engine, tmp_path, answerer=generator)

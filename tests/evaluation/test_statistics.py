@@ -50,6 +50,7 @@ def test_an_answer_overlaps_when_it_is_the_same_once_normalised() -> None:
     assert overlapping(questions, training).tolist() == [True, False, False, True]
 
 
+@pytest.mark.long
 def test_results_by_overlap_add_up_to_those_of_all(engine: ReferenceEngine, tmp_path: Path) -> None:
     evaluation = run(engine, tmp_path, training=QUESTIONS[:2])
     groups = evaluation.statistics.overlap

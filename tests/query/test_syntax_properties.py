@@ -37,6 +37,7 @@ def test_a_query_that_is_written_and_read_is_the_same_query(query: Query) -> Non
     assert parse(str(query)) == query
 
 
+@pytest.mark.long
 @given(QUERIES)
 def test_what_is_written_can_be_stored_in_a_file(query: Query) -> None:
     assert "\n" not in str(query)

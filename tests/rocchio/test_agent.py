@@ -77,6 +77,7 @@ def test_recorded_sessions_are_played_without_searching_again(tmp_path: Path) ->
         played(agent, environment, [replace(ASKED[0], id="new")])
 
 
+@pytest.mark.long
 def test_in_an_evaluation_it_is_the_headroom_and_known_to_see_the_answers(
     engine: EmbeddedEngine, tmp_path: Path
 ) -> None:

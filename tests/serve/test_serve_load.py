@@ -18,6 +18,7 @@ from tiny import save_tiny
 import serve
 
 
+@pytest.mark.long
 def test_forty_clients_at_one_time_lose_no_session(tmp_path: Path) -> None:
     seen = serve.Seen(0.0, 0.0)
     with serve.serving(str(save_tiny(tmp_path / "reader"))) as (port, _):

@@ -60,6 +60,7 @@ def check_both(tools: list[str], searched: Any, researched: Any) -> None:
     assert result["queries"] == len(queries)
 
 
+@pytest.mark.long
 def test_a_client_in_memory_lists_and_calls_both_tools(engine: EmbeddedEngine) -> None:
     server = make_server({"lighthouses": engine}, LexicalReader())
 
@@ -70,6 +71,7 @@ def test_a_client_in_memory_lists_and_calls_both_tools(engine: EmbeddedEngine) -
     check_both(*in_time(work))
 
 
+@pytest.mark.long
 def test_a_client_over_stdio_lists_and_calls_both_tools(tmp_path: Path) -> None:
     path = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "session")]
     program = tmp_path / "server.py"
@@ -83,6 +85,7 @@ def test_a_client_over_stdio_lists_and_calls_both_tools(tmp_path: Path) -> None:
     check_both(*in_time(work))
 
 
+@pytest.mark.long
 def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tmp_path: Path) -> None:
     build_index(PASSAGES, tmp_path / "index")
     arguments = ["mcp", "--index", str(tmp_path / "index"), "--reader", str(save_tiny(tmp_path / "reader"))]
@@ -98,6 +101,7 @@ def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tm
     assert len(researched.structured_content["passages"]) == 5
 
 
+@pytest.mark.long
 def test_a_client_over_streamable_http_lists_and_calls_both_tools() -> None:
     server = make_server({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader())
     app = _WithReady(http_app(server, "127.0.0.1"))
@@ -119,6 +123,7 @@ def test_over_http_a_token_is_asked_for() -> None:
         assert free_port()
 
 
+@pytest.mark.long
 def test_passages_are_marked_as_untrusted(engine: EmbeddedEngine) -> None:
     server = make_server({"lighthouses": engine}, LexicalReader())
 
@@ -136,6 +141,7 @@ def test_passages_are_marked_as_untrusted(engine: EmbeddedEngine) -> None:
     assert WARNING in searched.content[0].text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tool", "arguments", "why"),
     [

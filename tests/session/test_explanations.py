@@ -38,6 +38,7 @@ trees = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(trees)
 def test_a_tree_comes_out_of_json_as_it_went_in(tree: TreeNode) -> None:
     notes = tree_explanation(tree)

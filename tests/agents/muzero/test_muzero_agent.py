@@ -43,6 +43,7 @@ def test_it_keeps_the_promises_of_an_agent(muzero: MuZeroAgent, embedded: Embedd
     check_agent(muzero, Environment(embedded, LexicalReader(), Settings(steps=5)), [*QUESTIONS, *HARD_QUESTIONS[:6]])
 
 
+@pytest.mark.long
 def test_it_keeps_them_where_it_may_stop_and_on_an_engine_of_which_only_the_protocol_is_known(
     muzero_folder: Path, engine: Engine
 ) -> None:
