@@ -19,10 +19,10 @@ from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.model_files import published
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.planning import plan_steps
+from orienteer.agents.muzero.replay import Trajectory, make_step
 from orienteer.agents.muzero.representation import EncodedObservation, TokenizedObservation
 from orienteer.agents.muzero.root import root_state
 from orienteer.agents.muzero.self_play import ActorTask
-from orienteer.agents.muzero.trajectory import Trajectory, make_step
 from orienteer.agents.muzero.tries import local_tries
 from orienteer.query import GRAMMARS
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from orienteer.agents.muzero.mcts.policies import RootNoise, noisy_priors
-from orienteer.agents.muzero.mcts.search import Expansion, Model
-from orienteer.agents.muzero.mcts.settings import SearchSettings
+from orienteer.agents.muzero.mcts.search import Expansion, Model, RootNoise, noisy_priors
+from orienteer.agents.muzero.mcts.tree import SearchSettings
 
 QUIET = RootNoise()
 

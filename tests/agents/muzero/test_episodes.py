@@ -19,7 +19,15 @@ from orienteer.agents.muzero.config import Config, TrainingConfig
 from orienteer.agents.muzero.demonstrations import demonstrations
 from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, USES_INDEX, query_grammar
 from orienteer.agents.muzero.networks import Networks
-from orienteer.agents.muzero.replay import ReplayBuffer, rule_sequence, targets
+from orienteer.agents.muzero.replay import (
+    ReplayBuffer,
+    Trajectory,
+    TrajectoryStep,
+    pack,
+    rule_sequence,
+    targets,
+    unpack,
+)
 from orienteer.agents.muzero.self_play import (
     IdealTerms,
     SelfPlayContext,
@@ -28,7 +36,6 @@ from orienteer.agents.muzero.self_play import (
     promoted_terms,
     reanalyse,
 )
-from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep, pack, unpack
 from orienteer.engine import EmbeddedEngine
 from orienteer.engine.protocol import fingerprint_of
 from orienteer.errors import OrienteerError

@@ -18,7 +18,6 @@ from grammar_game import CONFIG, TURNS, WORDS, MakeGame, best_play, encoding_of,
 from little_vocabulary import SPELLING, choices, moved, term  # noqa: E402
 from tiny_networks import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
-from orienteer.agents.muzero import checkpoint  # noqa: E402
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, BatchMaker, UnrollStart  # noqa: E402
 from orienteer.agents.muzero.collapse_detector import CollapseLimits  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
@@ -33,6 +32,7 @@ from orienteer.agents.muzero.self_play import ActorTask  # noqa: E402
 from orienteer.agents.muzero.train import ChunkReport, Run, RunComponents, train  # noqa: E402
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
+from orienteer.training import checkpoint  # noqa: E402
 
 torch.set_num_threads(1)  # products of this size gain nothing from two, and wait for each other on a busy machine
 
@@ -302,9 +302,9 @@ def test_thirty_kills_of_actors_and_learner_cost_no_episode_and_none_counts_twic
     assert victim.live()
     assert len(list((tmp_path / "run").glob("killed-*"))) == kills
     model, replay = new_model(), ReplayBuffer(CONFIG.training, 0.9)
-    place = checkpoint.resume(
-        tmp_path / "run", {"model": model}, make_optimiser(model, CONFIG.training), replay
-    )  # fmt: skip
+    modules, optimiser = torch.nn.ModuleDict({"model": model}), make_optimiser(model, CONFIG.training)
+    place, arrays = checkpoint.load(tmp_path / "run", modules, optimiser)
+    replay.restore(arrays)
     assert sorted(place["done"]) == list(range(chunks))
     assert replay.counted.tolist() == list(range(chunks * CONFIG.training.episodes))
 

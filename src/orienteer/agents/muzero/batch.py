@@ -33,9 +33,8 @@ from orienteer.agents.muzero.grammar import (
     legal_actions,
     max_legal_actions,
 )  # fmt: skip
-from orienteer.agents.muzero.replay import RuleSequence
+from orienteer.agents.muzero.replay import RuleSequence, Trajectory, TrajectoryStep
 from orienteer.agents.muzero.root import SLOT_TABLE, lookahead_rewards, node_prior_logits, node_words
-from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
 
 RULE, LOCAL_PIECE, INDEX_PIECE = range(3)  # kinds of actions

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from orienteer.agents.action_space import Decoding
 from orienteer.agents.muzero.grammar import Fields, Shape
-from orienteer.agents.muzero.mcts.settings import SearchSettings
+from orienteer.agents.muzero.mcts.tree import SearchSettings
 from orienteer.errors import OrienteerError
 
 Gates = Literal["sigmoid", "relu"]

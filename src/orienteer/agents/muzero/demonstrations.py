@@ -29,8 +29,8 @@ from orienteer.agents.muzero.grammar import (
 )
 from orienteer.agents.muzero.model_files import write
 from orienteer.agents.muzero.planning import PlannedStep
+from orienteer.agents.muzero.replay import Trajectory, TrajectoryStep, make_step, pack, unpack
 from orienteer.agents.muzero.representation import EncodedObservation, ObservationPipeline, TokenizedObservation
-from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep, make_step, pack, unpack
 from orienteer.agents.muzero.tries import LOCAL, LocalTries, Trie, local_tries
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine

@@ -14,7 +14,7 @@ from torch.nn.functional import log_softmax
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batch
 from orienteer.agents.muzero.config import Support, TrainingConfig
 from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, scaled_gradient, two_hot
-from orienteer.agents.muzero.trajectory import TrajectoryStep
+from orienteer.agents.muzero.replay import TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
 
 # h on steps: summaries [n, size], terms [all terms of all steps, width].

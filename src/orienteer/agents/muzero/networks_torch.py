@@ -19,8 +19,8 @@ from orienteer.agents.encoding import SOURCES, mark_ids
 from orienteer.agents.lookahead.value_model import PREFIX
 from orienteer.agents.muzero.config import NetworkConfig, Support
 from orienteer.agents.muzero.model_files import PretrainedEncoder
+from orienteer.agents.muzero.replay import TokenRow, TrajectoryStep
 from orienteer.agents.muzero.representation import idf_values, ps_values
-from orienteer.agents.muzero.trajectory import TokenRow, TrajectoryStep
 from orienteer.agents.pointer.model import PointerModel
 from orienteer.errors import ModelCorruptError, TrainingError
 from orienteer.models.model_folder import dequantise

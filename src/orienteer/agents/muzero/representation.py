@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -43,7 +42,7 @@ from orienteer.agents.muzero.networks import Float32s
 from orienteer.agents.muzero.tries import TermTokenizer
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
-from orienteer.models.bert_encoder import Compute
+from orienteer.models.bert_encoder import Compute, Ct2Encoder, vocabulary
 from orienteer.models.ct2_format import model_files
 from orienteer.models.layers import linear
 from orienteer.models.model_folder import dequantise, quantise
@@ -179,7 +178,6 @@ class Encoder:
         *, compute: Compute = "int8", threads: int = 0,
     ) -> None:  # fmt: skip
         threads = threads or len(os.sched_getaffinity(0))
-        ids = tokenizer.get_vocab()
         own = {name: value for name, value in tensors.items() if not name.startswith("muzero.")}
         try:
             plain = dequantise(own)
@@ -190,10 +188,7 @@ class Encoder:
             if layers[0] is not None and layers[1] is not None:
                 matrices.pop(f"{_KINDS}.scale", None)
                 matrices[_KINDS] = layered_table(plain[_KINDS], layers[0], layers[1])
-            model = model_files(bert, matrices, sorted(ids, key=ids.__getitem__))
-            self._encoder = ctranslate2.Encoder(
-                "muzero", device="cpu", compute_type=compute, inter_threads=threads, intra_threads=1, files=model
-            )
+            self._encoder = Ct2Encoder(model_files(bert, matrices, vocabulary(tokenizer)), compute, threads)
             self.value_model = ValueModel(plain) if has_value_model(plain) else None
             self.word_embeddings = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
             self._head = {
@@ -216,10 +211,7 @@ class Encoder:
     def _encode(self, tokenized: TokenizedObservation, grammar: Float32s) -> EncodedObservation:
         row = tokenized.rendered
         kinds = layered_kinds(row.types, tokenized.idf, tokenized.ps) if self._layered else row.types
-        stored = ctranslate2.StorageView.from_array
-        size = stored(np.array([len(row.ids)], np.int32))
-        outputs = self._encoder.forward_batch(stored(row.ids[None]), size, token_type_ids=[kinds.tolist()])
-        states = np.array(outputs.last_hidden_state)[0]  # [L, width]
+        states = self._encoder(row.ids, kinds.tolist())  # [L, width]
         pooled = np.concatenate(
             [pool(states, row.occurrences, len(tokenized.term_features)), tokenized.term_features], 1
         )

@@ -19,6 +19,7 @@ from orienteer.agents.muzero.grammar import STEPS_LEFT, QueryGrammar, query_gram
 from orienteer.agents.muzero.model_files import OWN, PretrainedEncoder, load_pretrained, published
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.planning import PlannedStep, plan_steps
+from orienteer.agents.muzero.replay import Trajectory, TrajectoryStep, make_step
 from orienteer.agents.muzero.representation import (
     Encoder,
     ObservationPipeline,
@@ -26,7 +27,6 @@ from orienteer.agents.muzero.representation import (
     below_undo_threshold,
 )
 from orienteer.agents.muzero.root import root_state
-from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep, make_step
 from orienteer.agents.muzero.tries import LocalTries, TermTokenizer, Trie, local_tries, vocabulary_trie
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
@@ -357,7 +357,7 @@ class ActorFactory:
         trained = TrainedReader.from_pretrained(Path(self.reader) if self.reader else None, threads=self.threads)
         reader = CachedReader(trained, disk=Path(self.cache) if self.cache else None)
         found = [
-            question for path in self.questions for question in read_questions(Path(path))
+            question for question in read_questions(self.questions)
             if question.answers and (not self.only or clean(question.id) in self.only)
         ]  # fmt: skip
         return SelfPlayContext.of(engine, reader, found, load_pretrained(self.base), self.config, self.threads)

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from orienteer.agents.muzero import checkpoint
 from orienteer.agents.muzero.batch import BatchMaker, UnrollStart
 from orienteer.agents.muzero.collapse_detector import CollapseDetector, CollapseLimits
 from orienteer.agents.muzero.config import Config, TrainingConfig
@@ -28,11 +27,11 @@ from orienteer.agents.muzero.learner import losses, make_optimiser, stored_encod
 from orienteer.agents.muzero.model_files import publish
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.networks_torch import MuZeroModel
-from orienteer.agents.muzero.replay import ReplayBuffer
+from orienteer.agents.muzero.replay import ReplayBuffer, Trajectory, TrajectoryStep
 from orienteer.agents.muzero.self_play import ActorTask, reanalyse
-from orienteer.agents.muzero.trajectory import Trajectory, TrajectoryStep
 from orienteer.agents.muzero.tries import Trie
 from orienteer.errors import TrainingError
+from orienteer.training import checkpoint
 from orienteer.training.log import TrainingLog
 from orienteer.workers import MakeWork, run_chunks
 
@@ -136,7 +135,7 @@ class _Learner:
         self.config, self.options, self.parts, self.show = config, run, parts, show
         torch.manual_seed(run.seed)
         self.model = parts.model
-        self.modules: dict[str, torch.nn.Module] = {"model": self.model, **({"h": parts.h} if parts.h else {})}
+        self.modules = torch.nn.ModuleDict({"model": self.model, **({"h": parts.h} if parts.h else {})})
         self.optimiser = make_optimiser(self.model, config.training)
         if parts.h is not None:
             trained = [p for p in parts.h.parameters() if p.requires_grad]
@@ -147,7 +146,10 @@ class _Learner:
         self.demonstrations = ReplayBuffer(_unbounded(config), discount)
         self.demonstrations.add(demonstrations)
         self.batcher = BatchMaker(parts.grammar, parts.index, config.training.unroll, config.networks, discount)
-        self.state = RunState(**checkpoint.resume(run.out, self.modules, self.optimiser, self.replay))
+        counters, arrays = checkpoint.load(run.out, self.modules, self.optimiser)
+        self.state = RunState(**counters)
+        if arrays:
+            self.replay.restore(arrays)
         self.watch = (
             CollapseDetector.from_dict(run.limits, self.state.watch)
             if self.state.watch
@@ -271,7 +273,7 @@ class _Learner:
         computed = losses(self.model, self.batcher(starts), self.config.training, self.parts.index, encode)
         self.optimiser.zero_grad()
         computed.total.backward()
-        parameters = [p for module in self.modules.values() for p in module.parameters() if p.requires_grad]
+        parameters = [p for p in self.modules.parameters() if p.requires_grad]
         if self.config.training.clip:
             torch.nn.utils.clip_grad_norm_(parameters, self.config.training.clip)
         self.optimiser.step()
@@ -347,7 +349,7 @@ class _Learner:
 
     def _save(self) -> None:
         self.state.spent = self._spent()
-        checkpoint.save(self.options.out, self.modules, self.optimiser, self.replay, asdict(self.state))
+        checkpoint.save(self.options.out, self.modules, self.optimiser, asdict(self.state), self.replay.to_arrays())
         self.saved = time.monotonic()
 
 
