@@ -32,10 +32,42 @@ def test_the_corpus_gives_the_passages(folder):
 
 def test_the_queries_give_the_questions_with_the_passage_judged_best(folder):
     assert list(read_questions(folder)) == [
-        Question("q1", "what is one", passage_id="d2"),
-        Question("q2", "what is two", passage_id="d2"),
-        Question("q3", "what is three"),
+        Question("q1", "what is one", passage_id="d2", judgements=(("d1", 1), ("d2", 2))),
+        Question("q2", "what is two", passage_id="d2", judgements=(("d2", 1),)),
+        Question("q3", "what is three", judgements=(("d1", 0),)),
     ]
+
+
+def test_grades_are_those_of_relevant_passages(folder):
+    first, _, third = read_questions(folder)
+    assert first.grades == {"d1": 1, "d2": 2}
+    assert third.grades == {}
+    assert third.is_judged
+
+
+def test_answers_in_the_metadata_of_a_query_are_its_answers(folder):
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "what is one", "metadata": {"answers": ["first"]}}\n')
+    assert [question.answers for question in read_questions(folder)] == [("first",)]
+
+
+def test_judgements_of_trec_are_read_beside_any_file_of_questions(folder, tmp_path):
+    qrels = tmp_path / "judged.qrels"
+    qrels.write_text("q1 0 d1 1\nq1 0 d2 2\n\nq3 0 d1 0\n")
+    assert read_qrels(qrels) == {"q1": {"d1": 1, "d2": 2}, "q3": {"d1": 0}}
+    judged = list(read_questions(folder / "queries.jsonl", qrels=qrels))
+    assert [(question.id, question.judgements) for question in judged] == [
+        ("q1", (("d1", 1), ("d2", 2))),
+        ("q3", (("d1", 0),)),
+    ]
+
+
+def test_a_bad_line_of_trec_is_named(folder, tmp_path):
+    qrels = tmp_path / "judged.qrels"
+    qrels.write_text("q1 0 d1 1\nq1 0 d2\n")
+    with pytest.raises(DataError, match=r"judged.qrels:2: 3 columns; expected TREC's four"):
+        read_qrels(qrels)
+    with pytest.raises(DataError, match="no such file"):
+        list(read_questions(folder / "queries.jsonl", qrels=tmp_path / "nowhere"))
 
 
 def test_queries_without_judgements_are_questions_alone(folder):
@@ -45,7 +77,9 @@ def test_queries_without_judgements_are_questions_alone(folder):
 def test_a_file_of_judgements_gives_the_questions_of_its_split(folder, monkeypatch):
     assert [question.id for question in read_questions(folder / "qrels" / "test.tsv")] == ["q1", "q3"]
     monkeypatch.chdir(folder / "qrels")
-    assert list(read_questions("train.tsv")) == [Question("q2", "what is two", passage_id="d2")]
+    assert list(read_questions("train.tsv")) == [
+        Question("q2", "what is two", passage_id="d2", judgements=(("d2", 1),))
+    ]
 
 
 def test_one_split_alone_in_a_folder_does_not_hide_the_other_questions(folder):

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,23 +15,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from orienteer.commands.remote import index_to
-from orienteer.commands.terminal import compiling, err, out, plain, print_json
-from orienteer.errors import DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
+from orienteer.commands.terminal import compiling, err, out, plain, print_json, progress
+from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
 from orienteer.query import parse
 
 if TYPE_CHECKING:
-    from orienteer.data import Passage
+    from orienteer.data import Passage, Split, Unreadable
+    from orienteer.dense import Encoder
     from orienteer.engine import Engine
 
 IndexDir = Annotated[Path, typer.Argument(help="folder of the index, or https://host:9200/index", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, one object a line")]
 Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
+_UNREADABLE_SHOWN = 50
 
 
 def index(
     passages: Annotated[
         list[Path] | None,
-        typer.Argument(help="JSONL (.gz .xz .zst), TSV, SQuAD JSON, a BEIR folder, a folder of .txt/.md"),
+        typer.Argument(help="documents (PDF, DOCX, HTML, EPUB, .md .rst .txt .csv), JSONL, TSV, BEIR, SQuAD"),
     ] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="folder of the index", show_default=False)] = None,
     to: Annotated[
@@ -42,57 +45,124 @@ def index(
         Path | None, typer.Option(help="file of passage ids, one a line, to delete from the index at --out")
     ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="read every byte of the index and check it")] = False,
+    dense: Annotated[
+        str | None,
+        typer.Option(help="also store a vector of every passage; by `static`, which ships, or a BERT's folder"),
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="leave out rows that cannot be read, and count them")
+    ] = False,
+    words: Annotated[int, typer.Option(help="words of a document's passages, about", min=20, max=1000)] = 100,
+    overlap: Annotated[
+        int, typer.Option(help="words of whole sentences that a passage repeats from the one before it", min=0, max=500)
+    ] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="write the index even into a folder that holds other files")
     ] = False,
     threads: Threads = 2,
     as_json: Json = False,
 ) -> None:
     """Build an index, or change or check one.
 
-    orienteer index passages.jsonl.xz --out my-index
+    orienteer index passages.jsonl.xz --out my-index --dense static
+
+    Vectors are made after the index. Stop it when you like: without files of passages --dense goes on where it stopped.
+    --add and --delete keep the vectors that an index has up to date.
     """
+    from orienteer.data import Split
     from orienteer.engine.embedded.store import read_manifest
 
     if to is not None:
-        if not passages or out_dir is not None or add or verify or delete is not None:
-            raise OrienteerError("--to URL loads files of passages; it goes with none of --out --add --delete --verify")
+        if not passages or out_dir is not None or add or verify or dense or delete is not None:
+            raise OrienteerError(
+                "--to URL loads files of passages; it goes with none of --out --add --delete --dense --verify"
+            )
         return index_to(passages, to, shards=shards, skip_bad=skip_bad, as_json=as_json)
     if out_dir is None:
         raise OrienteerError("name the folder of the index: --out DIR")
     if verify:
         return _verify(out_dir, as_json)
-    if not passages and delete is None:
-        raise OrienteerError("nothing to do: name files of passages, or --delete FILE, or --verify")
+    if not passages and delete is None and dense is None:
+        raise OrienteerError("nothing to do: name files of passages, or --delete FILE, or --dense ENCODER, or --verify")
     if passages and delete is not None and not add:
-        raise OrienteerError("passages and --delete together need --add; without it the index would be built anew")
-    if add or delete is not None:
+        raise OrienteerError(
+            "passages and --delete together need --add; without it the index would be built from scratch"
+        )
+    if add or delete is not None or not passages:
         read_manifest(out_dir)
+    elif not force:
+        from orienteer.engine.embedded.occupied import refuse_occupied
+
+        refuse_occupied(out_dir)
+    encoder = _find_encoder(out_dir, dense, threads, kept=add or delete is not None)
     started = time.perf_counter()
-    manifest, bad = _write_index(passages or [], out_dir, add, delete, skip_bad, threads)
+    if passages or delete is not None:
+        split = Split(words, overlap)
+        manifest, bad, unreadable = _write_index(passages or [], out_dir, add, delete, skip_bad, threads, split)
+    else:
+        manifest, bad, unreadable = read_manifest(out_dir), 0, []
     seconds = time.perf_counter() - started
-    if as_json:
-        print_json({"index": str(out_dir), **manifest.counts, "bad_rows": bad, "fingerprint": manifest.fingerprint,
-                     "generation": manifest.generation, "seconds": round(seconds, 3)})  # fmt: skip
-        return None
     counts = manifest.counts
-    skipped = f", {bad:,} bad rows left out" if bad else ""
-    out.print(f"{counts['passages']:,} passages, {counts['terms']:,} terms in {out_dir} ({seconds:.1f} s{skipped})")
+    if not as_json and (passages or delete is not None):
+        skipped = f", {bad:,} bad rows left out" if bad else ""
+        out.print(f"{counts['passages']:,} passages, {counts['terms']:,} terms in {out_dir} ({seconds:.1f} s{skipped})")
+    vectors = _make_vectors(out_dir, encoder, as_json) if encoder is not None else None
+    if as_json:
+        print_json({"index": str(out_dir), **counts, "bad_rows": bad,
+                     "unreadable": [asdict(each) for each in unreadable], "fingerprint": manifest.fingerprint,
+                     "generation": manifest.generation, "seconds": round(seconds, 3),
+                     **({"vectors": vectors} if vectors else {})})  # fmt: skip
     return None
 
 
+def _find_encoder(out_dir: Path, dense: str | None, threads: int, kept: bool) -> Encoder | None:
+    """The encoder that is asked for, or that made the vectors which an index to be changed has; opened first, so that
+    a wrong name is an error before hours of work."""
+    from orienteer.dense.index_vectors import encoder_address
+    from orienteer.dense.static_encoder import open_encoder
+
+    address = dense if dense is not None else encoder_address(out_dir) if kept else None
+    return None if address is None else open_encoder(address, threads)
+
+
+def _make_vectors(out_dir: Path, encoder: Encoder, as_json: bool) -> dict[str, Any]:
+    from orienteer.dense.index_vectors import make_vectors
+
+    started = time.perf_counter()
+    with progress("vectors") as show, compiling():
+        manifest = make_vectors(out_dir, encoder, progress=show)
+    seconds = time.perf_counter() - started
+    if not as_json:
+        size = manifest.passages * manifest.row_type.itemsize
+        out.print(
+            f"{manifest.passages:,} vectors of {manifest.width} coordinates, {size / 1e6:,.0f} MB ({seconds:.1f} s)"
+        )
+    return {"width": manifest.width, "encoder": manifest.encoder, "seconds": round(seconds, 3)}
+
+
 def _write_index(
-    passages: list[Path], out_dir: Path, add: bool, delete: Path | None, skip_bad: bool, threads: int
-) -> tuple[Any, int]:
+    passages: list[Path], out_dir: Path, add: bool, delete: Path | None, skip_bad: bool, threads: int, split: Split
+) -> tuple[Any, int, list[Unreadable]]:
     from orienteer.data import BadRows, find_ids, read_passages
+    from orienteer.data.reading import passage_sources
     from orienteer.engine import build_index, update_index
+    from orienteer.engine.embedded.index import Index
 
     bad = BadRows()
-    source: Iterator[Passage] = read_passages(passages, skip_bad=skip_bad, on_bad=bad) if passages else iter(())
+    unreadable: list[Unreadable] = []
+    source: Iterator[Passage] = iter(())
+    if passages:
+        source = read_passages(
+            passages, skip_bad=skip_bad, on_bad=bad, split=split, on_unreadable=unreadable.append
+        )  # fmt: skip
+        source = _refuse_nothing(source, unreadable)
     with _progress() as advance, compiling():
         try:
             if add or delete is not None:
                 ids = _read_ids(delete) if delete is not None else []
+                documents = {each.name for each in passage_sources(passages) if each.format == "document"}
+                replaced = Index.open(out_dir).passages_of(documents) if documents else []
+                ids = list(dict.fromkeys([*ids, *replaced]))
                 manifest = update_index(out_dir, add=source, delete=ids, threads=threads, progress=advance)
             else:
                 manifest = build_index(source, out_dir, threads=threads, progress=advance)
@@ -102,14 +172,36 @@ def _write_index(
             raise DuplicateIdError(f"{error}{places}") from None
     if bad.count:
         err.print(f"[yellow]{plain(str(bad))}[/]", soft_wrap=True)
-    return manifest, bad.count
+    if unreadable:
+        shown = [f"  {plain(str(each))}" for each in unreadable[:_UNREADABLE_SHOWN]]
+        more = len(unreadable) - len(shown)
+        shown += [f"  and {more:,} more; --json names all"] if more else []
+        err.print("\n".join(["[yellow]not read:[/]", *shown]), soft_wrap=True)
+    return manifest, bad.count, unreadable
+
+
+def _refuse_nothing(passages: Iterator[Passage], unreadable: list[Unreadable]) -> Iterator[Passage]:
+    """Documents of which not one can be read make no index."""
+    empty = True
+    for passage in passages:
+        empty = False
+        yield passage
+    if empty and unreadable:
+        raise DataError("nothing can be read:\n  " + "\n  ".join(map(str, unreadable[:_UNREADABLE_SHOWN])))
 
 
 def _verify(path: Path, as_json: bool) -> None:
-    from orienteer.engine.embedded.store import read_manifest, verify
+    from orienteer.dense.index_vectors import damaged_vectors
+    from orienteer.engine.embedded.index import verify_index
+    from orienteer.engine.embedded.store import read_manifest
 
     started = time.perf_counter()
-    damaged = verify(path)
+    damaged = verify_index(path)
+    if vectors := damaged_vectors(path):
+        raise IndexCorruptError(
+            f"damaged: {', '.join([*damaged, *vectors])}; "
+            + ("build the index again" if damaged else f"run `orienteer index --out {path} --dense` again to mend them")
+        )
     if damaged:
         raise IndexCorruptError(f"damaged: {', '.join(damaged)}; build the index again")
     files = read_manifest(path).files
@@ -125,9 +217,11 @@ def _verify(path: Path, as_json: bool) -> None:
 
 def search(
     index: IndexDir,
-    query: Annotated[
-        str | None,
-        typer.Argument(help="Lucene syntax: who +title:muppet -contents:trash", show_default=False),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUERY]", help="Lucene syntax: 'who +title:muppet -contents:trash'", show_default=False
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="passages to show", min=1, max=10_000)] = 5,
     queries: Annotated[
@@ -141,6 +235,7 @@ def search(
 
     orienteer search my-index 'who sings +(title:"muppet") (contents:"green"^4)' -k 5
     """
+    query = " ".join(words) if words else None
     if (query is None) == (queries is None):
         raise OrienteerError("give one query, or a file of them with --queries FILE")
     from orienteer.engine.open import open_engine
@@ -166,7 +261,8 @@ def search(
         out.print("[dim]no passage matches[/]")
     for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1):
         title = plain(passage.title or "(no title)")
-        out.print(f"[bold]{rank}.[/] [bold cyan]{title}[/]  [dim]{hit.score:.4f}  {plain(hit.id)}[/]")
+        place = plain(passage.source or hit.id)
+        out.print(f"[bold]{rank}.[/] [bold cyan]{title}[/]  [dim]{hit.score:.4f}  {place}[/]")
         out.print(plain(_shorten(passage.text)), style="default")
         if explain:
             out.print(_share_table(reasons[rank - 1]))
@@ -196,7 +292,8 @@ def _search_file(engine: Engine, file: Path, k: int) -> None:
 
 
 def _row(hit: Any, passage: Passage) -> dict[str, Any]:
-    return {"id": hit.id, "score": hit.score, "title": passage.title}
+    row = {"id": hit.id, "score": hit.score, "title": passage.title}
+    return row | ({"source": passage.source} if passage.source else {})
 
 
 def _share(share: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,9 +16,9 @@ from orienteer.errors import WriteError
 def atomic_path(path: Path) -> Iterator[Path]:
     """A path to write to; its file takes its place at `path` when the block ends, and is removed if the block fails.
 
-    The other name is always the same, so that what a killed process left behind is overwritten by the next.
+    The other name is of this call alone, so that several may write the same path at one time: the last one wins.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
     try:
         yield partial
         with partial.open("rb+") as file:

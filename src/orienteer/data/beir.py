@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from orienteer.data import tsv
 from orienteer.data.compression import SUFFIXES, plain_name
 from orienteer.data.passage import Question
-from orienteer.data.rows import Fault, Report, check_id
+from orienteer.data.rows import Fault, Report, check_id, decoded, filled_lines
 
 Qrels = dict[str, dict[str, int]]
 """Query id → passage id → grade."""
+
+_COLUMNS = ("query-id", "corpus-id", "score")
 
 
 def part(folder: Path, name: str) -> Path | None:
@@ -26,8 +29,13 @@ def judgement_files(folder: Path) -> list[Path]:
 
 
 def judge(qrels: Qrels, blocks: Iterable[bytes], bad: Report) -> None:
-    """Adds the judgements of a file to `qrels`."""
-    for number, (query, passage, grade) in tsv.table(blocks, bad, ("query-id", "corpus-id", "score")):
+    """Adds the judgements of a file to `qrels`: BEIR's table with a header, or TREC's four columns without one."""
+    blocks = iter(blocks)
+    first = next(blocks, b"")
+    header = first.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].split()
+    whole = chain([first], blocks)
+    rows = _trec_rows(whole, bad) if len(header) == 4 and _is_grade(header[3]) else tsv.table(whole, bad, _COLUMNS)
+    for number, (query, passage, grade) in rows:
         try:
             qrels.setdefault(check_id(query, "query-id"), {})[check_id(passage, "corpus-id")] = int(grade)
         except Fault as fault:
@@ -36,8 +44,28 @@ def judge(qrels: Qrels, blocks: Iterable[bytes], bad: Report) -> None:
             bad(number, Fault(f'the "score" is {grade[:20]!r}; expected a whole number'))
 
 
-def with_gold(question: Question, qrels: Qrels) -> Question:
-    """The question with the passage judged best for it, the first of equals; unchanged where none is."""
+def _trec_rows(blocks: Iterable[bytes], bad: Report) -> Iterator[tuple[int, list[str]]]:
+    """Query, passage and grade of each line `query iteration passage grade`."""
+    for number, line in filled_lines(blocks):
+        try:
+            columns = decoded(line).split()
+            if len(columns) != 4:
+                raise Fault(f"{len(columns)} columns; expected TREC's four: query, iteration, passage, grade")
+        except Fault as fault:
+            bad(number, fault)
+        else:
+            yield number, [columns[0], columns[2], columns[3]]
+
+
+def _is_grade(text: bytes) -> bool:
+    return text.removeprefix(b"-").isdigit()
+
+
+def with_judgements(question: Question, qrels: Qrels) -> Question:
+    """The question with its judgements, and the passage judged best, the first of equals; unchanged without any."""
     grades = qrels.get(question.id, {})
     best = max(grades, key=grades.__getitem__, default=None)
-    return replace(question, passage_id=best) if best is not None and grades[best] > 0 else question
+    if best is None:
+        return question
+    gold = best if grades[best] > 0 else question.passage_id
+    return replace(question, passage_id=gold, judgements=tuple(grades.items()))

@@ -65,7 +65,7 @@ def _line(number: int, row: Passage | Question) -> bytes:
 
 def _fields(row: Passage | Question) -> dict[str, Any]:
     if isinstance(row, Passage):
-        return {"id": row.id, "title": row.title, "text": row.text}
+        return {"id": row.id, "title": row.title, "text": row.text, **row.metadata}
     fields: dict[str, Any] = {"id": row.id, "question": row.question, "answers": list(row.answers)}
     if row.source:
         fields["source"] = row.source

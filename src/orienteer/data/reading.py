@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +15,16 @@ from orienteer.data.compression import plain_name, read_blocks, shown, unreadabl
 from orienteer.data.passage import Passage, Question
 from orienteer.data.prefetch import prefetch
 from orienteer.data.rows import Fault, OnBad, Report, parse_object
+from orienteer.data.split import Split
 from orienteer.errors import DataError, DuplicateIdError
 
-Format = Literal["jsonl", "tsv", "squad", "text"]
+Format = Literal["jsonl", "tsv", "squad", "text", "document", "unknown"]
 AnyPath = str | os.PathLike[str]
 
 _EACH = "each plain or as .gz, .xz or .zst"
 _PASSAGE_FORMATS = (
-    "expected .jsonl with id, title and text, .tsv with DPR's header, .json as SQuAD has it, .txt or .md, "
-    f"{_EACH}; or a folder in BEIR's layout or of .txt and .md files"
+    "expected .jsonl with id, title and text, .tsv with DPR's header, .json as SQuAD has it, or a "
+    f"document (.txt .md .rst .html .csv, {_EACH}; .pdf .docx .epub); or a folder in BEIR's layout or of documents"
 )
 _QUESTION_FORMATS = (
     "expected .jsonl with id, question and answers, .json as SQuAD has it, .txt with a question a line, "
@@ -30,39 +32,73 @@ _QUESTION_FORMATS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A document that was left out, and why."""
+
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}"
+
+
+OnUnreadable = Callable[[Unreadable], None]
+
+
+def _log_unreadable(left_out: Unreadable) -> None:
+    logging.getLogger("orienteer.data").warning("not read: %s", left_out)
+
+
 def read_passages(
-    paths: AnyPath | Iterable[AnyPath], *, skip_bad: bool = False, on_bad: OnBad | None = None
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    skip_bad: bool = False,
+    on_bad: OnBad | None = None,
+    split: Split | None = None,
+    on_unreadable: OnUnreadable = _log_unreadable,
 ) -> Generator[Passage, None, None]:
     """The passages of one or several files and folders, in order, in bounded memory.
 
     A path that is missing or of no known format raises `DataError` at once, a bad row when it is reached.
-    With `skip_bad` bad rows are left out, and `on_bad` (a `BadRows`, say) is told of each. Two passages with
-    one id are the index builder's business: here ids are not remembered.
+    With `skip_bad` bad rows are left out, and `on_bad` (a `BadRows`, say) is called with each. Two passages with
+    one id are the index builder's business: here ids are not remembered. A document that cannot be read never stops
+    the others: `on_unreadable` is called with it, or a warning is logged.
     """
-    return _only_passages(_placed(passage_sources(paths), skip_bad, on_bad))
+    return _only_passages(_placed(passage_sources(paths), skip_bad, on_bad, split, on_unreadable))
 
 
 def find_ids(paths: AnyPath | Iterable[AnyPath], ids: Iterable[str]) -> dict[str, list[str]]:
     """Where passages with these ids stand, as `file:line`; reads everything once more and skips bad rows."""
     places: dict[str, list[str]] = {id: [] for id in ids}
-    for source, number, passage in _placed(passage_sources(paths), skip_bad=True, on_bad=None):
+    for source, number, passage in _placed(passage_sources(paths), True, None, None, lambda left_out: None):
         if passage.id in places:
             places[passage.id].append(source.place(number))
     return places
 
 
 def read_questions(
-    paths: AnyPath | Iterable[AnyPath], *, skip_bad: bool = False, on_bad: OnBad | None = None
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    qrels: AnyPath | None = None,
+    skip_bad: bool = False,
+    on_bad: OnBad | None = None,
 ) -> Generator[Question, None, None]:
     """The questions of one or several files and BEIR folders, in order; an id twice in one of them is a bad row.
 
-    BEIR's questions name as `passage_id` the passage judged best; `qrels/SPLIT.tsv` gives those of its split.
+    BEIR's questions have their judgements, and as `passage_id` the passage judged best; `qrels/SPLIT.tsv` gives those
+    of its split. `qrels` names a file of judgements, TREC's or BEIR's: only questions that it judges are given.
     """
-    return _questions([question_source(path) for path in _each(paths)], skip_bad, on_bad)
+    sources = [question_source(path) for path in _each(paths)]
+    if qrels is not None:
+        judged = Source(Path(qrels), "tsv")
+        _is_folder(judged.path)  # raises where there is no such file
+        sources = [QuestionSource(each.source, [judged], split_only=True) for each in sources]
+    return _questions(sources, skip_bad, on_bad)
 
 
 def read_qrels(path: AnyPath) -> beir.Qrels:
-    """The judgements of one of BEIR's `qrels/*.tsv`: query id → passage id → grade."""
+    """The judgements of one of BEIR's `qrels/*.tsv`, or of a TREC file: query id → passage id → grade."""
     return _qrels([Source(Path(path), "tsv")], skip_bad=False, on_bad=None)
 
 
@@ -77,13 +113,34 @@ def _only_passages(
 
 
 def _placed(
-    sources: list[Source], skip_bad: bool, on_bad: OnBad | None
+    sources: list[Source], skip_bad: bool, on_bad: OnBad | None, split: Split | None, on_unreadable: OnUnreadable
 ) -> Generator[tuple[Source, int, Passage], None, None]:
-    with prefetch([source.path for source in sources]) as files:
-        for source, blocks in zip(sources, files, strict=True):
+    with prefetch([source.path for source in sources if not source.opens_itself]) as files:
+        for source in sources:
+            if source.opens_itself:
+                yield from _document_passages(source, split, on_unreadable)
+                continue
             with _naming(source):
-                for number, passage in _passages(source, blocks, source.report(skip_bad, on_bad)):
+                for number, passage in _passages(source, next(files), source.report(skip_bad, on_bad)):
                     yield source, number, passage
+
+
+def _document_passages(
+    source: Source, split: Split | None, on_unreadable: OnUnreadable
+) -> Iterator[tuple[Source, int, Passage]]:
+    try:
+        if source.format == "unknown":
+            raise Fault(f"unknown type {source.path.suffix or 'without a suffix'}")
+        for number, passage in texts.passages(source.path, source.name, split):
+            yield source, number, passage
+    except DataError as error:
+        reason = str(error).removeprefix(f"{shown(source.path)}: ")
+        on_unreadable(Unreadable(shown(Path(source.name)), reason))
+    except OSError as error:
+        on_unreadable(Unreadable(shown(Path(source.name)), f"cannot be read: {error.strerror or error}"))
+    except (ValueError, ArithmeticError, LookupError, RecursionError, MemoryError, AssertionError) as error:
+        # What a parser makes of a broken file.
+        on_unreadable(Unreadable(shown(Path(source.name)), f"broken: {type(error).__name__}: {error}"[:200]))
 
 
 def _passages(source: Source, blocks: Iterable[bytes], bad: Report) -> Iterator[tuple[int, Passage]]:
@@ -94,8 +151,8 @@ def _passages(source: Source, blocks: Iterable[bytes], bad: Report) -> Iterator[
             return tsv.passages(blocks, bad)
         case "squad":
             return squad.passages(blocks, bad, source.name)
-        case "text":
-            return texts.passages(blocks, bad, source.name)
+        case _:
+            raise AssertionError("a document opens its file itself")
 
 
 def _questions(sources: list[QuestionSource], skip_bad: bool, on_bad: OnBad | None) -> Generator[Question, None, None]:
@@ -123,7 +180,7 @@ def _questions_of(
                     on_bad(error)
                 continue
             seen[question.id] = number
-            yield beir.with_gold(question, qrels)
+            yield beir.with_judgements(question, qrels)
 
 
 def _all_questions(source: Source, blocks: Iterable[bytes], bad: Report) -> Iterator[tuple[int, Question]]:
@@ -134,8 +191,8 @@ def _all_questions(source: Source, blocks: Iterable[bytes], bad: Report) -> Iter
             return squad.questions(blocks, bad, source.name)
         case "text":
             return texts.questions(blocks, bad)
-        case "tsv":
-            raise AssertionError("a table holds judgements, never questions")
+        case _:
+            raise AssertionError("neither a table nor a document holds questions")
 
 
 def _qrels(sources: list[Source], skip_bad: bool, on_bad: OnBad | None) -> beir.Qrels:
@@ -163,8 +220,15 @@ class Source:
     format: Format
     name: str = ""
 
+    @property
+    def opens_itself(self) -> bool:
+        """A document, whose reader may want more than its bytes in their order."""
+        return self.format in ("document", "unknown")
+
     def place(self, number: int) -> str:
         """Where a row stands, for people: `file:line`."""
+        if self.format == "document" and not number:
+            return shown(self.path)
         between = ", paragraph " if self.format == "squad" else ":"
         return f"{shown(self.path)}{between}{number}"
 
@@ -228,8 +292,12 @@ def _is_folder(path: Path) -> bool:
 def _folder_sources(folder: Path) -> list[Source]:
     if corpus := beir.part(folder, "corpus.jsonl"):
         return [Source(corpus, "jsonl")]
-    if files := texts.text_files(folder):
-        return [Source(file, "text", file.relative_to(folder).as_posix()) for file in files]
+    files = texts.folder_files(folder)
+    if any(map(texts.is_document, files)):
+        return [
+            Source(file, "document" if texts.is_document(file) else "unknown", file.relative_to(folder).as_posix())
+            for file in files
+        ]
     try:
         names = sorted(file.name for file in folder.iterdir())
     except OSError as error:
@@ -237,7 +305,7 @@ def _folder_sources(folder: Path) -> list[Source]:
     if not names:
         raise DataError(f"{shown(folder)}: the folder is empty; {_PASSAGE_FORMATS}")
     raise DataError(
-        f"{shown(folder)}: a folder without corpus.jsonl and without .txt or .md files (it has "
+        f"{shown(folder)}: a folder without corpus.jsonl and without documents (it has "
         f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}); give files of passages one by one, "
         "such as FOLDER/*.jsonl"
     )
@@ -247,8 +315,8 @@ def _passage_source(path: Path) -> Source:
     name = plain_name(path).lower()
     if name.endswith(".tsv"):
         return Source(path, "tsv")
-    if name.endswith(texts.PLAIN + texts.MARKDOWN):
-        return Source(path, "text", path.name)
+    if texts.is_document(path):
+        return Source(path, "document", path.name)
     return _json_source(path) or _unknown(path, _PASSAGE_FORMATS)
 
 

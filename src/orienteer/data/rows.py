@@ -20,6 +20,7 @@ MAX_LINE = 64 << 20  # Without a bound a file without a line break would be read
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 Row = dict[str, Any]
+_PASSAGE_FIELDS = frozenset({"id", "_id", "title", "text"})
 
 _raw_decode = json.JSONDecoder().raw_decode
 # Ids are written one a line and between tabs and blanks in run files and indexes.
@@ -138,11 +139,11 @@ def passage_of(row: Row) -> Passage:
         check_whole("id", id)
         check_whole("title", title)
         check_whole("text", text)
-    return Passage(id, title, text)
+    return Passage(id, title, text, {name: value for name, value in row.items() if name not in _PASSAGE_FIELDS})
 
 
 def question_of(row: Row) -> Question:
-    """The question of {"id", "question", "answers", …}, or of BEIR's {"_id", "text"}."""
+    """The question of {"id", "question", "answers", …}, or of BEIR's {"_id", "text"}, answers in its "metadata"."""
     id = row_id(row)
     name = "text" if "question" not in row and "_id" in row else "question"
     question = row.get(name)
@@ -151,6 +152,8 @@ def question_of(row: Row) -> Question:
     if not question.strip():
         raise Fault(f'the "{name}" is empty; expected a question')
     answers = row.get("answers")
+    if answers is None and type(row.get("metadata")) is dict:
+        answers = row["metadata"].get("answers")
     if answers is None:
         answers = ()
     elif type(answers) is not list:

@@ -1,0 +1,78 @@
+"""Documents on the command line: what is not read is named, folders of documents are kept clean, files are replaced."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from orienteer import __version__
+from orienteer.cli import app
+from orienteer.engine import build_index, open_index, update_index
+from orienteer.errors import DataError, FolderOccupiedError
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def documents(tmp_path):
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "loch.md").write_text("# Loch\nThe loch is deep.\n")
+    (folder / "town.txt").write_text("The town is old.\n")
+    (folder / "bad.pdf").write_text("not a PDF")
+    return folder
+
+
+def test_documents_are_indexed_and_what_is_not_read_is_named(documents, tmp_path):
+    done = run("index", documents, "--out", tmp_path / "index", "--json")
+    assert done.exit_code == 0
+    row = json.loads(done.stdout.splitlines()[-1])
+    assert row["unreadable"] == [{"file": "bad.pdf", "reason": "a broken PDF file"}]
+    found = run("search", tmp_path / "index", "the", "deep", "loch", "--json")
+    assert json.loads(found.stdout)["hits"][0]["source"] == "loch.md"
+    assert "loch.md" in run("search", tmp_path / "index", "deep").stdout
+
+
+def test_documents_of_which_none_can_be_read_are_an_error_and_leave_no_index(documents, tmp_path):
+    done = run("index", documents / "bad.pdf", "--out", tmp_path / "index")
+    assert isinstance(done.exception, DataError)
+    assert "bad.pdf: a broken PDF file" in str(done.exception)
+    assert not (tmp_path / "index" / "manifest.json").exists()
+
+
+def test_an_index_is_not_written_among_documents_unless_forced(documents):
+    assert isinstance(run("index", documents, "--out", documents).exception, FolderOccupiedError)
+    assert sorted(each.name for each in documents.iterdir()) == ["bad.pdf", "loch.md", "town.txt"]
+    assert run("index", documents / "town.txt", "--out", documents, "--force").exit_code == 0
+
+
+def test_a_document_added_again_replaces_itself(documents, tmp_path):
+    index = tmp_path / "index"
+    run("index", documents, "--out", index)
+    (documents / "loch.md").write_text("# Loch\nThe loch is shallow.\n\n## Fish\nTrout.\n")
+    assert run("index", documents / "loch.md", "--out", index, "--add").exit_code == 0
+    engine = open_index(index)
+    assert [engine.passage_at(number).text for number in range(len(engine))] == [
+        "The town is old.", "The loch is shallow.", "Trout.",
+    ]  # fmt: skip
+
+
+def test_metadata_survives_an_update_and_an_index_without_any_has_no_file_for_it(tmp_path):
+    from orienteer.data import Passage
+
+    plain, rich = Passage("a", "", "one"), Passage("b", "", "two", {"year": 1999, "tags": ["x", "é"]})
+    build_index([plain, rich], tmp_path / "index")
+    manifest = update_index(tmp_path / "index", add=[Passage("c", "", "three", {"year": 2001})], delete=["a"])
+    engine = open_index(tmp_path / "index")
+    assert [p.metadata for p in engine.passages(["b", "c"])] == [{"year": 1999, "tags": ["x", "é"]}, {"year": 2001}]
+    fresh = build_index([rich, Passage("c", "", "three", {"year": 2001})], tmp_path / "fresh")
+    assert fresh.fingerprint == manifest.fingerprint
+    assert "metadata.npy" not in build_index([plain], tmp_path / "plain").files
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout.strip() == f"orienteer {__version__}"
