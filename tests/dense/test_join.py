@@ -40,7 +40,7 @@ ASKED = [Question("q1", "one"), Question("an id", "two"), Question("empty", " ")
 class Dice:
     """An encoder whose vectors are drawn at random, of which `seed` is the text."""
 
-    width, fingerprint = WIDTH, "dice"
+    width, fingerprint, address = WIDTH, "dice", ""
 
     def __init__(self, turn: float = 0) -> None:
         """`turn` is how far another processor's vectors are off."""
@@ -50,6 +50,9 @@ class Dice:
         rows = [np.random.default_rng(list(text.encode())).normal(size=WIDTH) + self._turn for text in texts]
         vectors = np.array(rows, np.float32).reshape(-1, WIDTH)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def encode_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.encode(texts)
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 Index = Annotated[Path, typer.Option("--index", help="folder of the index", show_default=False)]
 Encoder = Annotated[
-    Path | None,
-    typer.Option("--encoder", help="folder of a BERT; none: that of ORIENTEER_ENCODER, or MiniLM (extra: dense)"),
+    str | None,
+    typer.Option(
+        "--encoder", help="folder of a BERT, or `static`; none: that of ORIENTEER_ENCODER, or MiniLM (extra: dense)"
+    ),
 ]
 Threads = Annotated[int, typer.Option(help="threads to use; 0: one for each core", min=0)]
 RunFile = Annotated[
@@ -56,11 +58,11 @@ def embed(
 
     orienteer embed --index my-index --out my-embeddings --from 409600 --to 819200
     """
-    from orienteer.dense import TextEncoder, embed_index
+    from orienteer.dense import embed_index, open_encoder
     from orienteer.dense.embeddings import count_passages
     from orienteer.engine import open_index
 
-    engine, model = open_index(index), TextEncoder.from_pretrained(encoder, threads)
+    engine, model = open_index(index), open_encoder(encoder, threads)
     size, pool = len(engine), _pool(index, encoder, workers, ray)
     passages = None if first == 0 and end is None else range(first, size if end is None else end)
     began, last = -1, 0
@@ -82,13 +84,15 @@ def embed(
         out.print(f"{part}{manifest.passages:,} passages in {out_dir}, {made:,} of them made now", soft_wrap=True)
 
 
-def _pool(index: Path, encoder: Path | None, workers: int, ray: str | None) -> EmbedWorkers | None:
+def _pool(index: Path, encoder: str | None, workers: int, ray: str | None) -> EmbedWorkers | None:
     """Workers that open the same index and encoder; None where this process does the work by itself."""
     from orienteer.dense import EmbedWorkers
 
     if workers == 1 and ray is None:
         return None
-    return EmbedWorkers(index.resolve(), encoder.resolve() if encoder is not None else None, workers, ray)
+    if encoder is not None and Path(encoder).exists():  # workers of a cluster have their own working folder
+        encoder = str(Path(encoder).resolve())
+    return EmbedWorkers(index.resolve(), encoder, workers, ray)
 
 
 def dense_run(
@@ -114,11 +118,11 @@ def dense_run(
     orienteer dense-run --index my-index --embeddings my-embeddings --questions dev.jsonl --partial --out part-1.trec.xz
     """
     from orienteer.data import read_questions
-    from orienteer.dense import EmbeddingRetriever, Embeddings, TextEncoder, write_run
+    from orienteer.dense import EmbeddingRetriever, Embeddings, open_encoder, write_run
     from orienteer.engine import open_index
 
     opened = Embeddings.open(embeddings, partial=only_part)
-    retriever = EmbeddingRetriever(open_index(index), opened, TextEncoder.from_pretrained(encoder))
+    retriever = EmbeddingRetriever(open_index(index), opened, open_encoder(encoder or opened.manifest.address))
     _print_run(out_file, write_run(out_file, retriever, read_questions(questions), depth), as_json)
 
 

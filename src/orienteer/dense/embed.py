@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
+
 from orienteer.dense.embeddings import (
     MANIFEST,
     SHARD,
     DenseError,
+    Embeddings,
     EmbeddingsMismatchError,
     EmbeddingsMissingError,
     Manifest,
     Rows,
     digest_of,
+    key_of,
     read_manifest,
     rounded,
     shard_file,
     write_manifest,
     write_shard,
 )
-from orienteer.dense.encoder import TextEncoder
+from orienteer.dense.encoder import Encoder
+from orienteer.dense.static_encoder import open_encoder
 from orienteer.engine.protocol import StoresPassages
 from orienteer.workers import Progress, run_chunks
 
@@ -37,7 +42,7 @@ class EmbedWorkers:
     """Worker processes and what each of them opens; see `orienteer.workers` for `workers` and `ray`."""
 
     index: Path
-    encoder: Path | None = None
+    encoder: str | Path | None = None
     workers: int = 1
     ray: str | None = None
 
@@ -45,7 +50,7 @@ class EmbedWorkers:
         """The work of a worker, opened there."""
         from orienteer.engine import open_index
 
-        engine, encoder = open_index(self.index), TextEncoder.from_pretrained(self.encoder, threads=1)
+        engine, encoder = open_index(self.index), open_encoder(self.encoder, threads=1)
         opened = engine.passages_fingerprint, encoder.fingerprint
 
         def embed(part: _Part) -> Rows:
@@ -54,7 +59,7 @@ class EmbedWorkers:
                     f"a worker sees other passages or another encoder than this process at {self.index}; "
                     "let every worker see the same files"
                 )
-            return _embedded(engine, encoder, part.rows)
+            return _embedded(engine, encoder, part)
 
         return embed
 
@@ -66,15 +71,18 @@ class _Part:
     rows: range
     passages: str
     encoder: str
+    keyed: bool
 
 
 def embed_index(
-    engine: StoresPassages, encoder: TextEncoder, folder: str | Path, *, shard: int = SHARD,
+    engine: StoresPassages, encoder: Encoder, folder: str | Path, *, shard: int = SHARD,
     passages: range | None = None, progress: OnProgress | None = None, workers: EmbedWorkers | None = None,
+    known: Embeddings | None = None,
 ) -> Manifest:  # fmt: skip
     """A vector for every passage, in `folder`; goes on where an earlier run stopped.
 
-    With `passages`, a range of their numbers, only the shards that hold these are made.
+    With `passages`, a range of their numbers, only the shards that hold these are made. With `known`, vectors by the
+    same encoder of other passages, those of equal contents are copied from there; workers encode all the same.
     Shards that are there are read and checked first, and made again where damaged. A vector depends on its passage
     alone, so that a killed and resumed run, or one by many workers, writes the same bytes as an undisturbed one.
     """
@@ -85,16 +93,18 @@ def embed_index(
     except OSError as error:
         raise DenseError(f"{folder}: cannot be written: {error.strerror}; choose another folder") from None
     with _only_one(folder):
-        manifest = _begun(folder, Manifest.of(engine, encoder.fingerprint, encoder.width, shard))
+        manifest = _begun(folder, Manifest.of(engine, encoder.fingerprint, encoder.width, shard, encoder.address))
         wanted = manifest.holding(passages)
         manifest = _whole_so_far(folder, manifest, wanted)
         clock = _Clock(manifest, wanted, progress)
         missing = [number for number in wanted if manifest.shards[number] is None]
-        names = manifest.passages_fingerprint, manifest.encoder
+        names = manifest.passages_fingerprint, manifest.encoder, manifest.version > 1
         parts = [_Part(manifest.rows(number), *names) for number in missing]
         made: Iterator[tuple[int, Rows]]
         if workers is None:
-            made = ((place, _embedded(engine, encoder, part.rows, clock.inside)) for place, part in enumerate(parts))
+            places = _by_key(known, encoder) if known is not None and parts else {}
+            copies = known, places
+            made = ((at, _embedded(engine, encoder, part, clock.inside, copies)) for at, part in enumerate(parts))
         else:
             made = run_chunks(workers, parts, workers=workers.workers, ray=workers.ray)
         for place, rows in made:
@@ -116,11 +126,41 @@ def _checked(passages: range | None, size: int) -> range:
     return passages
 
 
+Copies = tuple[Embeddings | None, Mapping[int, int]]
+
+
 def _embedded(
-    engine: StoresPassages, encoder: TextEncoder, part: range, report: Callable[[int], None] | None = None
-) -> Rows:
-    """The rows of a shard."""
-    return rounded(encoder.encode([engine.passage_at(row).contents for row in part], report))
+    engine: StoresPassages, encoder: Encoder, part: _Part, report: Callable[[int], None] | None = None,
+    copies: Copies = (None, {}),
+) -> Rows:  # fmt: skip
+    """The rows of a shard: copied where another set has the same contents, else encoded."""
+    texts = [engine.passage_at(row).contents for row in part.rows]
+    if not part.keyed:
+        return rounded(encoder.encode(texts, report))
+    keys = np.array([key_of(text) for text in texts], np.uint64)
+    known, places = copies
+    copied = {at: places[key] for at, key in enumerate(keys.tolist()) if key in places}
+    fresh = [at for at in range(len(texts)) if at not in copied]
+    encoded = rounded(encoder.encode([texts[at] for at in fresh], report), keys[fresh])
+    if known is None or not copied:
+        return encoded
+    rows = np.empty(len(texts), encoded.dtype)
+    rows[fresh] = encoded
+    for at, number in copied.items():
+        rows[at] = known.row(number)
+    return rows
+
+
+def _by_key(known: Embeddings, encoder: Encoder) -> dict[int, int]:
+    """The passage numbers of vectors by their keys."""
+    made = known.manifest
+    if made.encoder != encoder.fingerprint or made.version < 2:
+        return {}
+    return {
+        key: made.rows(shard).start + at
+        for shard, rows in known.shards.items()
+        for at, key in enumerate(rows["key"].tolist())
+    }
 
 
 def _begun(folder: Path, wanted: Manifest) -> Manifest:
@@ -130,7 +170,7 @@ def _begun(folder: Path, wanted: Manifest) -> Manifest:
     except EmbeddingsMissingError:
         write_manifest(folder, wanted)
         return wanted
-    if replace(found, shards=wanted.shards) != wanted:
+    if replace(found, shards=wanted.shards, address=wanted.address, version=wanted.version) != wanted:
         raise EmbeddingsMismatchError(
             f"{folder / MANIFEST} was begun with other passages, another encoder or another shard size; "
             "choose another folder, or delete this one"

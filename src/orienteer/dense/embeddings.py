@@ -1,7 +1,9 @@
 """Embeddings on disk: a vector for every passage of an index, in int8 with a scale a row, in shards.
 
     DIR/embeddings.json       of which passages, by which encoder, and the checksum of every shard made so far
-    DIR/shard-00000.npy       rows (scale float32, vector int8 [width]); vector · scale is about a unit vector
+    DIR/shard-00000.npy       rows (key uint64, scale float32, vector int8 [width]); vector · scale has length 1
+
+A key is a hash of the passage's contents. It tells which vectors of another set can be copied; version 1 had none.
 
 A shard is flushed and renamed into its place, then the manifest that names it is; a shard that the manifest does not
 name was a killed writer's and is made again. So what is named is always complete.
@@ -13,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from orienteer.data.atomic import atomic_path, atomic_write
 from orienteer.engine.protocol import StoresPassages
 from orienteer.errors import OrienteerError
 
-FORMAT, VERSION = "orienteer-embeddings", 1
+FORMAT, VERSION = "orienteer-embeddings", 2
 MANIFEST = "embeddings.json"
 SHARD = 4096  # passages; what a kill can cost, some 40 seconds of work
 
@@ -51,7 +54,14 @@ class EmbeddingsCorruptError(DenseError):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`shards` are checksums in order, None where a shard is not made yet."""
+    """What a folder of embeddings holds.
+
+    encoder   the encoder's fingerprint
+    shard     passages a shard
+    shards    checksums in order, None where a shard is not made yet
+    address   where the encoder is: `static` for the shipped one, a folder, or empty where it was not noted
+    version   of the format; 1 has no keys
+    """
 
     passages_fingerprint: str
     encoder: str
@@ -59,12 +69,22 @@ class Manifest:
     passages: int
     shard: int
     shards: tuple[str | None, ...]
+    address: str = ""
+    version: int = VERSION
 
     @classmethod
-    def of(cls, engine: StoresPassages, encoder: str, width: int, shard: int = SHARD) -> Manifest:
+    def of(cls, engine: StoresPassages, encoder: str, width: int, shard: int = SHARD, address: str = "") -> Manifest:
         """The manifest before any work."""
         count = -(-len(engine) // shard)
-        return cls(engine.passages_fingerprint, encoder, width, len(engine), shard, (None,) * count)
+        return cls(engine.passages_fingerprint, encoder, width, len(engine), shard, (None,) * count, address)
+
+    @property
+    def complete(self) -> bool:
+        return None not in self.shards
+
+    @property
+    def row_type(self) -> np.dtype[Any]:
+        return row_type(self.width, keyed=self.version > 1)
 
     @property
     def covered(self) -> Ranges:
@@ -90,6 +110,15 @@ class Embeddings:
     def __init__(self, manifest: Manifest, shards: Mapping[int, Rows]) -> None:
         self.manifest, self.shards = manifest, shards
 
+    @cached_property
+    def scales(self) -> Mapping[int, NDArray[np.float32]]:
+        """Each shard's scales, side by side in memory."""
+        return {number: np.ascontiguousarray(rows["scale"]) for number, rows in self.shards.items()}
+
+    def row(self, number: int) -> Any:
+        """The row of a passage, by its number in the index."""
+        return self.shards[number // self.manifest.shard][number % self.manifest.shard]
+
     @classmethod
     def open(cls, folder: str | Path, *, partial: bool = False) -> Embeddings:
         """Sizes and headers are checked; `orienteer embed` reads every byte. With `partial`, the shards made so far."""
@@ -98,8 +127,9 @@ class Embeddings:
         made = [number for number, digest in enumerate(manifest.shards) if digest is not None]
         if len(made) < len(manifest.shards) and not (partial and made):
             raise EmbeddingsMissingError(
-                f"{folder} holds {len(made)} of {len(manifest.shards)} shards; run the same `orienteer embed` again to "
-                "make the rest, or write a run of what is there with `orienteer dense-run --partial`"
+                f"{folder} holds {len(made)} of {len(manifest.shards)} shards; run the same `orienteer embed` or "
+                "`orienteer index --dense` again to make the rest, or write a run of what is there with "
+                "`orienteer dense-run --partial`"
             )
         return cls(manifest, {number: _map(shard_file(folder, number), manifest, number) for number in made})
 
@@ -117,13 +147,21 @@ class Embeddings:
             )
 
 
-def row_type(width: int) -> np.dtype[Any]:
-    return np.dtype([("scale", "<f4"), ("vector", "i1", (width,))])
+def row_type(width: int, *, keyed: bool = True) -> np.dtype[Any]:
+    key = [("key", "<u8")] if keyed else []
+    return np.dtype([*key, ("scale", "<f4"), ("vector", "i1", (width,))])
 
 
-def rounded(vectors: NDArray[np.float32]) -> Rows:
-    """Vectors as int8 with a scale each: value = int8 · scale."""
-    rows = np.empty(len(vectors), row_type(vectors.shape[1]))
+def key_of(contents: str) -> int:
+    """A passage's key: equal contents have equal keys, different ones almost surely different keys."""
+    return int.from_bytes(hashlib.blake2b(contents.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def rounded(vectors: NDArray[np.float32], keys: NDArray[np.uint64] | None = None) -> Rows:
+    """Vectors as int8 with a scale each: value = int8 · scale; with `keys`, rows that have one."""
+    rows = np.empty(len(vectors), row_type(vectors.shape[1], keyed=keys is not None))
+    if keys is not None:
+        rows["key"] = keys
     scale = (np.maximum(np.abs(vectors).max(1, initial=0), 1e-12) / 127).astype(np.float32)
     rows["scale"] = scale
     rows["vector"] = np.rint(vectors / scale[:, None]).astype(np.int8)
@@ -138,7 +176,7 @@ def read_manifest(folder: Path) -> Manifest:
     file = folder / MANIFEST
     try:
         raw = json.loads(file.read_bytes())
-        if (raw.pop("format"), raw.pop("version")) != (FORMAT, VERSION):
+        if raw.pop("format") != FORMAT or raw["version"] not in (1, VERSION):
             raise EmbeddingsCorruptError(f"{file} is not a manifest of format {FORMAT} {VERSION}; make them again")
         manifest = Manifest(**{**raw, "shards": tuple(raw["shards"])})
         if len(manifest.shards) != -(-manifest.passages // manifest.shard):
@@ -153,7 +191,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(manifest)}, indent=1) + "\n"
+    text = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1) + "\n"
     atomic_write(folder / MANIFEST, text)
 
 
@@ -170,12 +208,18 @@ def digest_of(file: Path) -> str:
         return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
+def damaged_shards(folder: Path) -> list[Path]:
+    """Shards that the manifest names and that are lost or have another checksum; reads every byte."""
+    files = [(shard_file(folder, number), digest) for number, digest in enumerate(read_manifest(folder).shards)]
+    return [file for file, digest in files if digest is not None and not (file.is_file() and digest_of(file) == digest)]
+
+
 def _map(file: Path, manifest: Manifest, number: int) -> Rows:
     try:
         rows: Rows = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise EmbeddingsCorruptError(f"{file} cannot be read: {error}; run `orienteer embed` again") from None
-    if rows.dtype != row_type(manifest.width) or rows.shape != (len(manifest.rows(number)),):
+    if rows.dtype != manifest.row_type or rows.shape != (len(manifest.rows(number)),):
         raise EmbeddingsCorruptError(f"{file} holds {rows.shape} rows of another kind; run `orienteer embed` again")
     return rows
 

