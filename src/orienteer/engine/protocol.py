@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -153,4 +154,31 @@ class StoresPassages(Protocol):
     @property
     def passages_fingerprint(self) -> str:
         """Names ids, titles and texts in their order: an index built again from the same passages has the same."""
+        ...
+
+
+@runtime_checkable
+class ScoresAll(Protocol):
+    """Scores every passage, not only the best k."""
+
+    def __len__(self) -> int: ...
+
+    def number_of(self, passage_id: str) -> int:
+        """The passage's number in index order; raises `UnknownPassageError`."""
+        ...
+
+    def id_at(self, number: int) -> str: ...
+
+    def scores(self, query: Query) -> NDArray[np.float32]:
+        """[passages]: the score by passage number, -inf where the query does not return the passage."""
+        ...
+
+
+@runtime_checkable
+class InFolder(Protocol):
+    """Lies in one folder, where more of it may lie, such as vectors."""
+
+    @property
+    def folder(self) -> Path | None:
+        """None where the index is only in memory."""
         ...

@@ -106,7 +106,7 @@ class LuceneEngine:
             stream.close()
 
     def _parse(self, text: str) -> Any:
-        # Made anew: a parser belongs to one thread, an engine does not.
+        # A new one for each query: a parser belongs to one thread, an engine does not.
         parser = self._java.QueryParser("contents", self._analyzer)
         try:
             return parser.parse(text)

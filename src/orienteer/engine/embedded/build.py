@@ -7,6 +7,7 @@ the postings go to disk as they are made; the postings are inverted one range of
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -19,17 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
+from orienteer.data.regular_files import create_new
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WORDS, TRANSITIONS
 from orienteer.engine.embedded.index import FIELD_COUNT, Index, saturations
 from orienteer.engine.embedded.kernels import invert, tokenize
 from orienteer.engine.embedded.kernels.search import WINDOW
 from orienteer.engine.embedded.store import Manifest, Writer, read_manifest, writing
-from orienteer.errors import DataError, DuplicateIdError, UnknownPassageError
+from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES
+from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, UnknownPassageError
 
 BATCH_BYTES = 4 << 20
 MEMORY = 512 << 20
-MAX_FREQUENCY = 1 << 20
 MANY = 1 << 12  # a term this often in one passage is rare enough to be looked up by bisection
 
 SETTINGS = {
@@ -69,6 +71,7 @@ def update_index(
     read_manifest(Path(path))  # before a folder is made for an index that is not there
     with writing(Path(path)) as writer:
         old = Index.open(Path(path))
+        old.check_stream()
         keep = np.ones(old.size, np.bool_)
         for passage_id in delete:
             if (number := old.number(passage_id)) is None:
@@ -124,9 +127,11 @@ class _Builder:
         self.stream_ends: list[NDArray[np.int64]] = []
         self.title_positions: list[NDArray[np.int32]] = []
         self.text_ends: list[NDArray[np.int64]] = []  # [passages, 2]: end of title, end of text
+        self.metadata = writer.array("metadata", np.uint8)
+        self.metadata_ends: list[NDArray[np.int64]] = []
 
     def run(self, passages: Iterable[Passage]) -> Manifest:
-        with self.stream, self.text:
+        with self.stream, self.text, self.metadata:
             for batch, made in _in_order(_batches(passages), _tokenize, self.threads):
                 self._take(batch, made)
         ends = _joined(self.stream_ends, np.int64)
@@ -145,6 +150,8 @@ class _Builder:
         self.text_ends.append(batch.bounds[1:, 1:] - batch.bounds[0, 2] + self.text.length)
         self.stream.append(stream)
         self.text.append_bytes(batch.text[batch.bounds[0, 2] :])
+        self.metadata_ends.append(np.cumsum([len(each) for each in batch.metadata]) + self.metadata.length)
+        self.metadata.append_bytes(b"".join(batch.metadata))
         self.ids += batch.ids
         self.done += len(batch.ids)
         self.progress(self.done)
@@ -156,6 +163,8 @@ class _Builder:
         ends = old.array("term_ends")
         hashes = tokenize.hash_terms(ends, terms)
         lexicon.add(hashes, np.array(ends), np.array(terms), 0)
+        if lexicon.count != old.terms:
+            raise IndexCorruptError("terms: one of them is there twice; build the index again")
         stream, stream_ends = old.array("stream"), old.array("stream_ends")
         text, text_ends = old.array("text"), old.array("text_ends").reshape(-1, 2)
         step = 1 << 16
@@ -174,10 +183,25 @@ class _Builder:
             self.text_ends.append(starts[:, None] + sizes)
             self.text.append(text[_ranges(begin, sizes[:, 1])])
             self.ids += [old.id(int(number)).encode() for number in chosen]
+            self._take_metadata(old, chosen)
         self.done = len(self.ids)
         self.progress(self.done)
 
+    def _take_metadata(self, old: Index, chosen: NDArray[np.int64]) -> None:
+        sizes = np.zeros(chosen.size, np.int64)
+        if old.has_metadata:
+            ends = old.array("metadata_ends")
+            begin = np.where(chosen > 0, ends[chosen - 1], 0)
+            sizes = ends[chosen] - begin
+        self.metadata_ends.append(np.cumsum(sizes) + self.metadata.length)
+        if old.has_metadata:
+            self.metadata.append(old.array("metadata")[_ranges(begin, sizes)])
+
     def _write_passages(self) -> None:
+        if self.metadata.length:
+            self.writer.write("metadata_ends", _joined(self.metadata_ends, np.int64))
+        else:
+            (self.writer.folder / "metadata.npy").unlink()  # as an index had it before there was metadata
         ends = np.cumsum([0, *map(len, self.ids)], dtype=np.int64)
         letters = np.frombuffer(b"".join(self.ids), np.uint8)
         hashes = np.fromiter(map(zlib.crc32, self.ids), np.uint32, len(self.ids))
@@ -237,7 +261,7 @@ class _Builder:
         ranges = list(_term_ranges(offsets, count, self.memory // 8))
         counts_file = self.writer.folder / "counts.tmp"
         highest = 0
-        with self.writer.array("documents", np.uint32) as documents, counts_file.open("wb") as counts_out:
+        with self.writer.array("documents", np.uint32) as documents, create_new(counts_file) as counts_out:
             for field, low, high in ranges:
                 start = offsets[field * count + low]
                 total = int(offsets[field * count + high] - start)
@@ -272,7 +296,7 @@ class _Builder:
         pairs, table = pairs[order], table[order]
         code_of = np.zeros(seen.shape, np.uint32)
         code_of[table[:, 0], table[:, 1], table[:, 2]] = np.arange(len(table), dtype=np.uint32)
-        kind = np.uint16 if len(pairs) <= 60_000 else np.uint32
+        kind = np.uint16 if len(pairs) <= SMALL_CODES else np.uint32
         with self.writer.array("codes", kind) as out:
             for field, part in slices:
                 codes = np.empty(part.stop - part.start, kind)
@@ -303,6 +327,7 @@ class _Batch:
     def __init__(self) -> None:
         stop_words = " ".join(sorted(STOP_WORDS)).encode()
         self.ids: list[bytes] = []
+        self.metadata: list[bytes] = []
         self.parts: list[bytes] = [stop_words]
         self.places = [0, 0, len(stop_words)]
         self.bytes = len(stop_words)
@@ -315,6 +340,7 @@ class _Batch:
         self.parts += (title, text)
         start, middle = self.bytes, self.bytes + len(title)
         self.bytes = middle + len(text)
+        self.metadata.append(_metadata_json(passage))
         self.places += (start, middle, self.bytes)
 
     def close(self) -> _Batch:
@@ -322,6 +348,17 @@ class _Batch:
         self.bounds = np.array(self.places, np.int64).reshape(-1, 3)
         self.parts, self.places = [], []
         return self
+
+
+def _metadata_json(passage: Passage) -> bytes:
+    if not passage.metadata:
+        return b""
+    try:
+        return json.dumps(dict(passage.metadata), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"the metadata of {passage.id!r} is no JSON: {error}; keep strings, numbers and lists"
+        ) from None
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[_Batch]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from orienteer.engine.embedded.analysis import MAX_TOKEN_UNITS, STOP_WORDS, analyze, analyze_terms
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.embedded.kernels import search as kernels
+from orienteer.engine.embedded.structure import damaged
 from orienteer.errors import TooManyClausesError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
@@ -116,6 +117,7 @@ class Lists:
         offsets = index.array("offsets")
         if offsets.size < 2:
             return [None] * len(numbers)
+        index.check_lists(numbers)
         starts, ends = offsets[numbers].tolist(), offsets[numbers + 1].tolist()
         highest = index.saturation[index.array("best_codes")[numbers]]
         return [
@@ -134,6 +136,7 @@ class Lists:
             return found
         numbers = np.array([term + text.field * index.terms for text, terms in phrases for term in terms])
         held = np.array([term != NO_TERM for _, terms in phrases for term in terms])
+        index.check_lists(numbers * held)
         lengths = np.where(held, offsets[numbers * held + 1] - offsets[numbers * held], 0).tolist()
         at = 0
         for text, terms in phrases:
@@ -197,17 +200,20 @@ class Lists:
         chosen = [(*phrases[i], *rare[i]) for i in order.tolist()]
         first = np.full(index.terms + 1, -1, np.int32)
         first[key[order][::-1] + 1] = np.arange(len(phrases), dtype=np.int32)[::-1]
-        which, documents, counts = kernels.phrase_pass(
-            index.array("stream"), index.array("stream_ends"), index.array("title_positions"), first,
-            np.append(key[order], NO_TERM).astype(np.int32),
-            np.array([terms[other] for _, terms, _, other in chosen], np.int32),
-            np.array([text.places[other] - text.places[one] for text, _, one, other in chosen], np.int64),
-            np.array([text.places[one] for text, _, one, _ in chosen], np.int64),
-            np.array([term for _, terms, _, _ in chosen for term in terms], np.int32),
-            np.array([place for text, *_ in chosen for place in text.places], np.int64),
-            np.cumsum([0, *(len(terms) for _, terms, _, _ in chosen)]),
-            np.array([text.field == 1 for text, *_ in chosen]),
-        )  # fmt: skip
+        try:
+            which, documents, counts = kernels.phrase_pass(
+                index.array("stream"), index.array("stream_ends"), index.array("title_positions"), first,
+                np.append(key[order], NO_TERM).astype(np.int32),
+                np.array([terms[other] for _, terms, _, other in chosen], np.int32),
+                np.array([text.places[other] - text.places[one] for text, _, one, other in chosen], np.int64),
+                np.array([text.places[one] for text, _, one, _ in chosen], np.int64),
+                np.array([term for _, terms, _, _ in chosen for term in terms], np.int32),
+                np.array([place for text, *_ in chosen for place in text.places], np.int64),
+                np.cumsum([0, *(len(terms) for _, terms, _, _ in chosen)]),
+                np.array([text.field == 1 for text, *_ in chosen]),
+            )  # fmt: skip
+        except IndexError as error:
+            raise damaged("stream", str(error)) from None
         which = order[which]
         by_phrase = np.argsort(which, kind="stable")
         return which[by_phrase], documents[by_phrase], counts[by_phrase]

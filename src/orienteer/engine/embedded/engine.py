@@ -19,6 +19,7 @@ from orienteer.engine.embedded.clauses import Compiled, Rows, compile_query, fin
 from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.embedded.kernels import search as kernels
+from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.protocol import Explanation
 from orienteer.errors import UnknownFieldError, UnknownPassageError
@@ -39,6 +40,10 @@ class EmbeddedEngine:
     @property
     def fingerprint(self) -> str:
         return self.index.manifest.fingerprint
+
+    @property
+    def folder(self) -> Path | None:
+        return self.index.folder
 
     def __len__(self) -> int:
         return self.index.size
@@ -88,6 +93,23 @@ class EmbeddedEngine:
     def explain(self, query: Query, passage_id: str) -> Explanation:
         """The share of each clause in a passage's score."""
         return explain(self._compile(query), self._number(passage_id))
+
+    def scores(self, query: Query) -> NDArray[np.float32]:
+        """Every passage's score, by passage number; -inf where the query does not return it."""
+        compiled = self._compile(query)
+        if compiled.impossible:
+            return np.full(self.index.size, -np.inf, np.float32)
+        scores = np.empty(self.index.size, np.float32)
+        must, should, must_not = map(Rows.of, (compiled.must, compiled.should, compiled.must_not))
+        score_all(
+            *compiled.lists.arrays(), must.start, must.end, must.extra, must.weight,
+            should.start, should.end, should.extra, should.weight,
+            must_not.start, must_not.end, must_not.extra, scores,
+        )  # fmt: skip
+        return scores
+
+    def number_of(self, passage_id: str) -> int:
+        return self._number(passage_id)
 
     def id_at(self, number: int) -> str:
         return self.index.id(number)

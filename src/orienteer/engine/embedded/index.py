@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Collection
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -14,19 +15,20 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import bm25
-from orienteer.engine.embedded.store import Manifest, open_latest
+from orienteer.engine.embedded.kernels import checks
+from orienteer.engine.embedded.store import ARRAYS, OPTIONAL_ARRAYS, Manifest, open_latest, verify
+from orienteer.engine.embedded.structure import check_structure, damaged
 from orienteer.errors import IndexCorruptError
 
 FIELD_COUNT = 2
 FIELD_NUMBER = {"contents": 0, "title": 1}
 NO_TERM = -1
 _REMEMBERED = 1 << 16  # ids
-
-ARRAYS = (
-    "best_codes", "codes", "documents", "id_ends", "id_slots", "ids", "long_lists", "norms", "offsets", "pairs",
-    "stream", "stream_ends", "term_ends", "terms", "text", "text_ends", "title_positions",
-    "window_best", "window_starts",
-)  # fmt: skip
+_WRONG = {
+    checks.WRONG_PASSAGES: ("documents", "passages do not rise, or are not in the index"),
+    checks.WRONG_CODES: ("codes", "a code that stands for nothing"),
+    checks.WRONG_WINDOWS: ("window_starts", "a window holds passages that are not its own"),
+}
 
 
 class Index:
@@ -43,25 +45,44 @@ class Index:
     title_positions         how many positions of a passage's stream are its title's
     text, text_ends         stored titles and texts; text_ends [passages, 2]
     ids, id_ends, id_slots  stored ids and their hash table
+    metadata, metadata_ends a passage's metadata as JSON, only where some passage has any
     """
 
-    def __init__(self, manifest: Manifest, arrays: dict[str, NDArray[Any]]):
-        self.manifest = manifest
-        self._arrays = arrays
+    def __init__(self, manifest: Manifest, arrays: dict[str, NDArray[Any]], folder: Path | None = None):
+        self.manifest, self.folder = manifest, folder
+        self.arrays = arrays
         self.size = manifest.counts["passages"]
         self.terms = manifest.counts["terms"]
         self._idf: dict[tuple[int, int], np.float32] = {}
         self._ids: dict[int, str] = {}
+        self._checked = np.zeros(FIELD_COUNT * self.terms, np.bool_)  # lists that were found sound
 
     @classmethod
     def open(cls, path: Path | str) -> Index:
         manifest, arrays = open_latest(Path(path))
-        if missing := set(ARRAYS) - set(arrays):
+        if missing := set(ARRAYS) - set(OPTIONAL_ARRAYS) - set(arrays):
             raise IndexCorruptError(f"{path} lacks {', '.join(sorted(missing))}; build the index again")
-        return cls(manifest, arrays)
+        check_structure(manifest.counts, arrays)
+        return cls(manifest, arrays, Path(path))
 
     def array(self, name: str) -> NDArray[Any]:
-        return self._arrays[name]
+        return self.arrays[name]
+
+    def check_lists(self, numbers: NDArray[np.int64]) -> None:
+        """Raises IndexCorruptError where a list holds what no kernel may walk; a list is checked at its first use."""
+        if self._checked[numbers].all():
+            return
+        wrong, number = checks.check_lists(
+            self.array("documents"), self.array("codes"), self.array("offsets"), self.array("long_lists"),
+            self.array("window_starts"), self.size, self.array("pairs").size // 3, numbers, self._checked,
+        )  # fmt: skip
+        if wrong:
+            raise damaged(_WRONG[wrong][0], f"list {number}: {_WRONG[wrong][1]}")
+
+    def check_stream(self) -> None:
+        """Raises IndexCorruptError where a position holds no term; reads the whole stream."""
+        if not checks.check_stream(self.array("stream"), self.terms):
+            raise damaged("stream", "a term that is not in the vocabulary")
 
     @property
     def passages_fingerprint(self) -> str:
@@ -113,17 +134,23 @@ class Index:
 
     def occurrences(self, term: int) -> int:
         """How often the term stands in the contents of all passages."""
+        self.check_lists(np.array([term]))
         offsets, pairs = self.array("offsets"), self.array("pairs").reshape(-1, 3)
         return int(pairs[self.array("codes")[offsets[term] : offsets[term + 1]], 1].sum())
 
     def stream(self, number: int) -> NDArray[Any]:
         """A passage's terms by position, -1 for a removed stop word."""
         ends = self.array("stream_ends")
-        return self.array("stream")[int(ends[number - 1]) if number else 0 : int(ends[number])]
+        found = self.array("stream")[int(ends[number - 1]) if number else 0 : int(ends[number])]
+        if found.size and (found.min() < -1 or found.max() >= self.terms):
+            raise damaged("stream", "a term that is not in the vocabulary")
+        return found
 
     def idf(self, field: int, frequency: int) -> np.float32:
         if (value := self._idf.get((field, frequency))) is None:
-            value = self._idf[field, frequency] = bm25.idf(int(self.field_counts[field, 0]), frequency)
+            if frequency > (most := int(self.field_counts[field, 0])):
+                raise damaged("offsets", f"a term in {frequency:,} passages of {most:,}")
+            value = self._idf[field, frequency] = bm25.idf(most, frequency)
         return value
 
     def number(self, passage_id: str) -> int | None:
@@ -144,18 +171,62 @@ class Index:
         if len(self._ids) > _REMEMBERED:
             self._ids = {}  # another thread may still look into the old one
         ends = self.array("id_ends")
-        found = self._ids[number] = self.array("ids")[ends[number] : ends[number + 1]].tobytes().decode()
+        found = self._ids[number] = _decoded("ids", self.array("ids")[ends[number] : ends[number + 1]])
         return found
 
     def passage(self, number: int) -> Passage:
         ends, text = self.array("text_ends"), self.array("text")
         start = ends[2 * number - 1] if number else 0
         middle, end = ends[2 * number], ends[2 * number + 1]
-        return Passage(self.id(number), text[start:middle].tobytes().decode(), text[middle:end].tobytes().decode())
+        title, contents = _decoded("text", text[start:middle]), _decoded("text", text[middle:end])
+        return Passage(self.id(number), title, contents, self.metadata(number))
+
+    @property
+    def has_metadata(self) -> bool:
+        return "metadata" in self.arrays
+
+    def metadata(self, number: int) -> dict[str, Any]:
+        """What is known of a passage beside title and text; empty in an index without metadata."""
+        if not self.has_metadata:
+            return {}
+        ends, letters = self.array("metadata_ends"), self.array("metadata")
+        data = letters[int(ends[number - 1]) if number else 0 : int(ends[number])].tobytes()
+        try:
+            known = json.loads(data) if data else {}
+        except (ValueError, RecursionError):
+            known = None
+        if not isinstance(known, dict):
+            raise damaged("metadata", f"that of passage {number} is no JSON object")
+        return known
+
+    def passages_of(self, files: Collection[str]) -> list[str]:
+        """The ids of all passages of these documents, by the `file` of their metadata."""
+        if not self.has_metadata:
+            return []
+        ids = ((number, self.id(number)) for number in range(self.size))
+        candidates = [(number, id) for number, id in ids if id.rpartition("#")[0] in files]
+        return [id for number, id in candidates if self.metadata(number).get("file") in files]
 
     def term(self, number: int) -> str:
         ends = self.array("term_ends")
-        return self.array("terms")[ends[number] : ends[number + 1]].tobytes().decode()
+        return _decoded("terms", self.array("terms")[ends[number] : ends[number + 1]])
+
+
+def verify_index(path: Path) -> list[str]:
+    """Reads every byte: returns the files whose checksum does not match; raises where the structure is wrong."""
+    if found := verify(path):
+        return found
+    index = Index.open(path)
+    index.check_lists(np.arange(FIELD_COUNT * index.terms))
+    index.check_stream()
+    return []
+
+
+def _decoded(array: str, data: NDArray[Any]) -> str:
+    try:
+        return data.tobytes().decode()
+    except UnicodeDecodeError:
+        raise damaged(array, "it is not UTF-8") from None
 
 
 def saturations(pairs: NDArray[Any], totals: NDArray[np.int64]) -> NDArray[np.float32]:

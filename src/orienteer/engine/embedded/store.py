@@ -5,6 +5,10 @@ puts a new `manifest.json` in the place of the old one; until that rename, reade
 see the old generation, after it the new one, never a mixture. Folders that no manifest names are a killed writer's
 and are removed by the next one. The lock belongs to the open file: a killed writer leaves none behind.
 
+An index may come from a stranger. Every file of it is opened as a regular file, never through a link; it must be in
+`ARRAYS`, with a type listed there; sizes and headers must be those of the manifest. What is created is new: nothing
+that lies in the folder already is written through. `structure.py` checks the contents.
+
     DIR/manifest.json          format, version, settings, counts, each file's size, shape and checksum
     DIR/generation-000001/     one .npy file an array
     DIR/write.lock
@@ -17,8 +21,9 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +34,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
+from orienteer.data.regular_files import create_new, open_folder, open_lock, open_regular, read_regular
 from orienteer.errors import (
     IndexCorruptError,
     IndexLockedError,
@@ -42,6 +48,22 @@ VERSION = 1
 MANIFEST = "manifest.json"
 LOCK = "write.lock"
 HEADER_BYTES = 128  # of every .npy file, so that a header can be written again when the length is known
+LARGEST_MANIFEST = 1 << 20  # bytes; one of 19 arrays has some 3,000
+TEMPORARY = f".{MANIFEST}.*.new"  # a manifest before its rename
+
+# Every array that an index may hold, with its possible types; all have one dimension. Anything else is refused.
+CODES = ("<u2", "<u4")
+ARRAYS: Mapping[str, tuple[str, ...]] = {
+    "best_codes": CODES, "codes": CODES, "documents": ("<u4",), "id_ends": ("<i8",), "id_slots": ("<i4",),
+    "ids": ("|u1",), "long_lists": ("<i8",), "metadata": ("|u1",), "metadata_ends": ("<i8",),
+    "norms": ("|u1",), "offsets": ("<i8",), "pairs": ("<u4",),
+    "stream": ("<i4",), "stream_ends": ("<i8",), "term_ends": ("<i8",), "terms": ("|u1",), "text": ("|u1",),
+    "text_ends": ("<i8",), "title_positions": ("<i4",), "window_best": CODES, "window_starts": ("<u4",),
+}  # fmt: skip
+OPTIONAL_ARRAYS = ("metadata", "metadata_ends")  # both or none: an index of passages without metadata has none
+COUNTS = (
+    "passages", "terms", "postings", "contents_passages", "contents_length", "title_passages", "title_length"
+)  # fmt: skip
 
 Array = NDArray[Any]
 
@@ -67,7 +89,7 @@ class Manifest:
 def read_manifest(path: Path) -> Manifest:
     file = path / MANIFEST
     try:
-        data = file.read_bytes()
+        data = read_regular(file, LARGEST_MANIFEST)
         raw = json.loads(data)
         if raw.get("format") != FORMAT:
             raise IndexCorruptError(f"{file} is not an Orienteer index manifest; build the index again")
@@ -78,6 +100,7 @@ def read_manifest(path: Path) -> Manifest:
             )
         if data != _rendered(raw) or raw.pop("checksum") != _digest(_canonical(raw)):
             raise IndexCorruptError(f"{file} is damaged: its checksum does not match; build the index again")
+        _check_manifest(file, raw)
         return Manifest(raw["generation"], raw["settings"], raw["counts"], raw["files"])
     except FileNotFoundError:
         raise IndexMissingError(
@@ -87,32 +110,67 @@ def read_manifest(path: Path) -> Manifest:
         raise IndexMissingError(f"no index at {path}: that is a file, an index is a folder") from None
     except PermissionError:
         raise IndexMissingError(f"the index at {path} cannot be read: permission denied") from None
+    except OSError as error:
+        raise IndexCorruptError(f"{file} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError, RecursionError):
         raise IndexCorruptError(f"{file} is damaged: it is not a manifest; build the index again") from None
 
 
+def _check_manifest(file: Path, raw: Mapping[str, Any]) -> None:
+    """Refuses entries that no writer makes; a checksum proves nothing about a stranger's manifest."""
+    counts, files = raw["counts"], raw["files"]
+    whole = [raw["generation"], *(counts[name] for name in COUNTS)]
+    if not all(map(_is_count, whole)) or len(counts) != len(COUNTS) or not isinstance(raw["settings"], dict):
+        raise IndexCorruptError(f"{file} is damaged: its counts are not those of an index; build the index again")
+    for name, entry in files.items():
+        dtype, shape = entry["dtype"], entry["shape"]
+        array = name.removesuffix(".npy")
+        if array == name or array not in ARRAYS or dtype not in ARRAYS[array]:
+            raise IndexCorruptError(f"{file} lists {name!r} of type {dtype!r}, which no index has; it is not opened")
+        if len(shape) != 1 or not _is_count(shape[0]) or not isinstance(entry["blake2b"], str):
+            raise IndexCorruptError(f"{file} lists {name!r} of shape {shape!r}, which no index has; it is not opened")
+        if entry["bytes"] != HEADER_BYTES + shape[0] * np.dtype(dtype).itemsize:
+            raise IndexCorruptError(f"{file} lists {name!r} with a size that is not its shape's; it is not opened")
+
+
+def _is_count(number: object) -> bool:
+    return type(number) is int and 0 <= number < 1 << 48
+
+
 def open_arrays(path: Path, manifest: Manifest) -> dict[str, Array]:
     """The generation's arrays, memory-mapped read-only; sizes and headers are checked, contents are not."""
-    arrays = {}
-    for name, entry in manifest.files.items():
-        file = path / manifest.folder / name
-        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-        try:
-            with file.open("rb") as opened:
-                size = os.fstat(opened.fileno()).st_size
-                if size != entry["bytes"]:
-                    raise IndexCorruptError(
-                        f"{file} has {size} bytes where {entry['bytes']} were written; build the index again"
-                    )
-                if opened.read(HEADER_BYTES) != _header(dtype, *shape):
-                    raise IndexCorruptError(f"{file} has a damaged header; build the index again")
-                array = np.memmap(opened, dtype, "r", HEADER_BYTES, shape)
-        except FileNotFoundError:
-            raise IndexCorruptError(f"{file} is missing; build the index again") from None
-        except OSError as error:
-            raise IndexCorruptError(f"{file} cannot be read: {error.strerror}") from None
-        arrays[name.removesuffix(".npy")] = np.asarray(array)
-    return arrays
+    folder = path / manifest.folder
+    try:
+        descriptor = open_folder(folder)
+    except FileNotFoundError:
+        raise IndexCorruptError(f"{folder} is missing; build the index again") from None
+    except OSError as error:
+        raise IndexCorruptError(f"{folder} cannot be read: {error.strerror}") from None
+    try:
+        return {
+            name.removesuffix(".npy"): _open_array(folder / name, entry, descriptor)
+            for name, entry in manifest.files.items()
+        }
+    finally:
+        os.close(descriptor)
+
+
+def _open_array(file: Path, entry: Mapping[str, Any], folder: int) -> Array:
+    dtype, [length] = np.dtype(entry["dtype"]), entry["shape"]
+    try:
+        with open_regular(Path(file.name), folder=folder) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            if size != entry["bytes"]:
+                raise IndexCorruptError(
+                    f"{file} has {size} bytes where {entry['bytes']} were written; build the index again"
+                )
+            if opened.read(HEADER_BYTES) != _header(dtype, length):
+                raise IndexCorruptError(f"{file} has a damaged header; build the index again")
+            return np.asarray(np.memmap(opened, dtype, "r", HEADER_BYTES, (length,)))
+    except FileNotFoundError:
+        raise IndexCorruptError(f"{file} is missing; build the index again") from None
+    except OSError as error:
+        raise IndexCorruptError(f"{file} cannot be read: {error.strerror}") from None
 
 
 def open_latest(path: Path) -> tuple[Manifest, dict[str, Array]]:
@@ -156,13 +214,13 @@ class Writer:
         # Beside a manifest that cannot be read, no folder is known to be a killed writer's: all stay until the commit.
         if self.old is not None or not (self.path / MANIFEST).exists():
             _remove_strays(self.path, self.old)
+        _remove_temporaries(self.path)
         self.folder.mkdir()
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self._committed():
             shutil.rmtree(self.folder, ignore_errors=True)
-            (self.path / f"{MANIFEST}.new").unlink(missing_ok=True)
 
     def _committed(self) -> bool:
         try:
@@ -190,12 +248,16 @@ class Writer:
             "settings": settings, "counts": counts, "files": manifest.files,
         }  # fmt: skip
         raw["checksum"] = _digest(_canonical(raw))
-        temporary = self.path / f"{MANIFEST}.new"
-        with temporary.open("wb") as file:
-            file.write(_rendered(raw))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path / MANIFEST)
+        temporary = self.path / TEMPORARY.replace("*", secrets.token_hex(8))
+        try:
+            with create_new(temporary) as file:
+                file.write(_rendered(raw))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path / MANIFEST)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
         _sync_folder(self.path)
         _remove_strays(self.path, manifest)
         return manifest
@@ -206,7 +268,7 @@ class ArrayWriter:
 
     def __init__(self, file: Path, dtype: np.dtype[Any]):
         self.dtype, self.length = dtype, 0
-        self._file = file.open("wb")
+        self._file = create_new(file)
         self._file.write(_header(dtype, 0))
 
     def append(self, array: Array) -> None:
@@ -241,7 +303,7 @@ def writing(path: Path) -> Iterator[Writer]:
     _refuse_strange_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = (path / LOCK).open("a+b")
+        lock = open_lock(path / LOCK)
     except FileExistsError:
         raise IndexMissingError(f"{path} is a file; name a folder for the index") from None
     except OSError as error:
@@ -276,7 +338,7 @@ def _refuse_strange_folder(path: Path) -> None:
 
 
 def file_digest(file: Path) -> str:
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         return hashlib.file_digest(stream, _blake2b).hexdigest()
 
 
@@ -295,7 +357,7 @@ def _layout(file: Path) -> dict[str, Any]:
 
 def _flushed(file: Path) -> dict[str, Any]:
     """Size and digest of a file, which is flushed to the disk: it may have been changed through a map."""
-    with file.open("rb+") as opened:
+    with open_regular(file) as opened:
         os.fsync(opened.fileno())
     return {"bytes": file.stat().st_size, "blake2b": file_digest(file)}
 
@@ -304,6 +366,13 @@ def _remove_strays(path: Path, keep: Manifest | None) -> None:
     for folder in path.glob("generation-*"):
         if keep is None or folder.name != keep.folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_temporaries(path: Path) -> None:
+    """Manifests that killed writers did not come to rename; also under the name that older versions gave them."""
+    for temporary in (*path.glob(TEMPORARY), path / f"{MANIFEST}.new"):
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _next_generation(path: Path) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded.clauses import Clause, Compiled, FieldTerms, Lists, Postings, Rows, find_terms
 from orienteer.engine.embedded.engine import EmbeddedEngine
-from orienteer.engine.embedded.index import ARRAYS, FIELD_NUMBER, NO_TERM, Index, saturations
+from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index, saturations
 from orienteer.engine.embedded.kernels.tokenize import hash_terms
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.query import Query, Refinement
@@ -94,7 +94,7 @@ def with_totals(index: Index, totals: NDArray[np.int64]) -> Index:
     The bounds in an index are codes, ordered by the score they give; with another average length that order is a little
     different. So a bound becomes that code, of those up to it, which gives the highest score now.
     """
-    arrays = {name: index.array(name) for name in ARRAYS}
+    arrays = dict(index.arrays)
     pairs = arrays["pairs"].reshape(-1, 3)
     highest = np.arange(len(pairs))
     now = saturations(pairs, totals)

@@ -155,7 +155,8 @@ def _clean(passage: Passage) -> Passage:
     made = [part.encode("utf-8", "replace").decode() for part in (passage.id, passage.title, passage.text)]
     if not 0 < len(made[0].encode()) <= LONGEST_ID:
         raise DataError(f"the id {made[0][:40]!r} has {len(made[0].encode())} bytes; a service takes 1 to {LONGEST_ID}")
-    return Passage(*made)
+    id, title, text = made
+    return Passage(id, title, text)
 
 
 def _batches(passages: Iterable[Numbered]) -> Iterator[list[Numbered]]:

@@ -90,7 +90,7 @@ def _index(engine: OpenSearchEngine) -> Iterator[Finding]:
 
 
 def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
-    advice = "load the passages anew with `orienteer index --to` for the embedded engine's results"
+    advice = "load the passages again with `orienteer index --to` for the embedded engine's results"
     if field.analyzer == STANDARD:
         yield Finding("good", f"{name} ({field.name}): StandardAnalyzer with English stop words")
     elif field.analyzer == KEEPS_STOP_WORDS:

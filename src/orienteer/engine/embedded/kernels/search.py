@@ -349,6 +349,8 @@ def phrase_pass(
         title_end = begin + title_positions[document]
         for at in range(begin, title_end if titles_only else end):
             term = stream[at]
+            if term < -1 or term + 1 >= first.size:
+                raise IndexError("the stream holds a term that is not in the vocabulary")
             phrase = np.int64(first[term + 1])
             if phrase < 0:
                 continue

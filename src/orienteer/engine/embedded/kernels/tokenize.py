@@ -1,4 +1,4 @@
-"""Text to term numbers, in bulk: the automaton of `word_rules` over UTF-8 bytes, and a hash table of terms.
+"""Text to term numbers, in bulk: the automaton of `tokenizer_rules` over UTF-8 bytes, and a hash table of terms.
 
 A lexicon under construction is four arrays: `slots` int32 [2^n], term number + 1 or 0; `hashes` uint64 [terms];
 `ends` int64 [terms + 1]; `letters` uint8, the terms' UTF-8 bytes one after another.
