@@ -1,0 +1,97 @@
+"""`why-not`: the query workshop on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from orienteer.commands.terminal import compiling, out, plain, print_json
+from orienteer.query import parse
+
+if TYPE_CHECKING:
+    from orienteer.engine import Engine
+    from orienteer.workshop.why_not import WhyNot
+
+IndexOption = Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def why_not(
+    query: Annotated[str, typer.Argument(help="the query, in Lucene's syntax")],
+    passage: Annotated[str, typer.Option("--id", help="id of the passage that is missing")],
+    index: IndexOption = None,
+    k: Annotated[int, typer.Option("-k", help="how many hits count as found", min=1, max=1000)] = 10,
+    keep: Annotated[list[str] | None, typer.Option(help="id of a hit that must not be lost; may be repeated")] = None,
+    changes: Annotated[int, typer.Option(help="changes of the query at most", min=0, max=2)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Why a query does not find a passage, and the smallest edit with which it does.
+
+    orienteer why-not 'green guy in a can' --index my-index --id oscar
+    """
+    from orienteer.workshop import why_not as workshop
+
+    with compiling():
+        result = workshop.why_not(_engine(index), parse(query), passage, k=k, keep=keep or (), changes=changes)
+    if as_json:
+        return print_json(workshop.as_dict(result))
+    _print_why_not(result)
+    return None
+
+
+def _engine(index: Path | None) -> Engine:
+    if index is None:
+        from orienteer.bundled import bundled_engine
+
+        return bundled_engine()
+    from orienteer.engine.open import open_engine
+
+    return open_engine(index)
+
+
+def _print_why_not(result: WhyNot) -> None:
+    kth = result.kth
+    if result.rank is not None:
+        against = f"; rank {result.k} has {kth.score:.4f} ({plain(kth.id)})" if kth else ""
+        out.print(f"[bold]rank {result.rank:,}[/], score {result.score:.4f}{against}", soft_wrap=True)
+    else:
+        out.print("[bold]not returned by the query[/]")
+    for clause in result.blocked_by:
+        verb = "requires" if clause.startswith("+") else "excludes"
+        out.print(f"shut out: the query {verb} {plain(clause[1:])}", soft_wrap=True)
+    if result.clauses:
+        out.print(_clause_table(result))
+    if result.missing:
+        out.print(f"missing: {plain(', '.join(result.missing))}", soft_wrap=True)
+    if kth:
+        out.print(f"length: {result.length} terms, rank {result.k} has {result.kth_length}")
+    if result.found:
+        return
+    if not result.edits:
+        out.print(f"[yellow]none of {result.tried:,} edits brings it into the first {result.k}[/]")
+        return
+    size = len(result.edits[0].added) + len(result.edits[0].dropped)
+    sure = "" if result.complete else "; not all could be tried in time"
+    changes = "one change" if size == 1 else f"{size} changes"
+    out.print(f"\n[bold]smallest edits[/] ({changes}, of {result.tried:,} tried{sure})")
+    for edit in result.edits:
+        out.print(f"  [bold cyan]{plain(str(edit))}[/]  [dim]rank {edit.rank}[/]", soft_wrap=True)
+        if edit.left:
+            out.print(f"    leaves: {plain(', '.join(edit.left))}", style="dim", soft_wrap=True)
+
+
+def _clause_table(result: WhyNot) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("clause", "boost", "idf", "frequency", "score", f"rank {result.k}: frequency", "score"):
+        table.add_column(column, justify="left" if column == "clause" else "right")
+    signs = {"must": "+", "should": "", "must_not": "-"}
+    for each in result.clauses:
+        row: list[Any] = [
+            f"{signs[each.occur]}{each.field}:{plain(each.term)}", f"{each.boost:g}", f"{each.idf:.3f}",
+            each.frequency, f"{each.score:.4f}", each.kth_frequency, f"{each.kth_score:.4f}",
+        ]  # fmt: skip
+        table.add_row(*map(str, row), style="" if each.frequency else "dim")
+    return table

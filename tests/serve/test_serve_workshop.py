@@ -1,0 +1,29 @@
+"""The workshop's routes give what the workshop gives."""
+
+from __future__ import annotations
+
+from fastapi.testclient import TestClient
+
+from orienteer.engine import EmbeddedEngine
+from orienteer.query import parse
+from orienteer.workshop.why_not import as_dict, why_not
+
+
+def test_why_not_gives_what_the_workshop_gives(client: TestClient, engine: EmbeddedEngine) -> None:
+    query = "keeper of the lamp"
+    last = list(engine.search(parse(query), 100))[-1].id
+    body = {"query": query, "passage": last, "k": 2}
+    result = client.post("/api/workshop/why-not", json=body)
+    assert result.status_code == 200
+    expected = as_dict(why_not(engine, parse(query), last, k=2))
+    assert result.json()["edits"] == expected["edits"]
+    assert result.json()["rank"] == expected["rank"] > 2
+
+
+def test_why_not_refuses_what_it_cannot_explain(client: TestClient) -> None:
+    route = "/api/workshop/why-not"
+    assert client.post(route, json={"query": "lamp", "passage": "nowhere"}).status_code == 404
+    kept = client.post(route, json={"query": "lamp", "passage": "brisk-1", "k": 1, "keep": ["nowhere"]})
+    assert kept.status_code == 422
+    assert "cannot keep" in kept.json()["message"]
+    assert client.post(route, json={"query": 'lamp "open', "passage": "brisk-1"}).status_code == 422

@@ -1,0 +1,63 @@
+"""The workshop on the command line: what it prints, and one clear message for each mistake."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orienteer import cli
+from orienteer.data.passage import Passage
+from orienteer.engine import build_index, open_index
+from orienteer.query import parse
+
+Run = Callable[..., tuple[int, str, str]]
+
+PASSAGES = [
+    Passage("oscar", "Oscar the Grouch", "Oscar is a green muppet who lives in a trash can."),
+    Passage("grover", "Grover", "Grover is a blue muppet who waits tables."),
+    Passage("kermit", "Kermit", "Kermit, a green frog, sings by a pond."),
+    Passage("piggy", "Miss Piggy", "Miss Piggy sings on a stage, in green gloves."),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("muppets") / "index"
+    build_index(PASSAGES, folder, threads=1)
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["orienteer", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def test_why_not_prints_the_rank_and_the_smallest_edit(run: Run, index: Path) -> None:
+    code, printed, _ = run("why-not", "green muppet", "--index", index, "--id", "kermit", "-k", 1)
+    assert code == 0
+    assert "rank 3" in printed
+    assert "smallest edits (one change" in printed
+    row = json.loads(run("why-not", "green muppet", "--index", index, "--id", "kermit", "-k", 1, "--json")[1])
+    assert row["missing"] == ["muppet"]
+    assert open_index(index).search(parse(row["edits"][0]["query"]), 1)[0].id == "kermit"
+
+
+def test_why_not_names_an_unknown_passage_in_one_line(run: Run, index: Path) -> None:
+    code, printed, message = run("why-not", "green", "--index", index, "--id", "gonzo")
+    assert (code, printed) == (1, "")
+    assert message.strip() == "error: the index holds no passage 'gonzo'"
