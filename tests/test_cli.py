@@ -313,9 +313,9 @@ def test_a_missing_file_of_passages(orienteer: Command, index: Path, tmp_path: P
 
 
 def test_a_file_of_an_unknown_format(orienteer: Command, tmp_path: Path) -> None:
-    (tmp_path / "passages.pdf").write_bytes(b"%PDF")
-    message = orienteer("index", tmp_path / "passages.pdf", "--out", tmp_path / "new").message
-    assert "unknown format .pdf; expected .jsonl" in message
+    (tmp_path / "passages.png").write_bytes(b"%PDF")
+    message = orienteer("index", tmp_path / "passages.png", "--out", tmp_path / "new").message
+    assert "unknown format .png; expected .jsonl" in message
 
 
 def test_an_unreadable_row_is_named_by_file_and_line(orienteer: Command, index: Path, passages: Path) -> None:

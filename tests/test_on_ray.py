@@ -159,7 +159,7 @@ def test_muzero_s_actors_play_the_episodes_of_one_process(two_nodes: Any, tmp_pa
 
     from orienteer.agents.muzero.grammar import query_grammar
     from orienteer.agents.muzero.model_files import OWN, publish
-    from orienteer.agents.muzero.trajectory import pack
+    from orienteer.agents.muzero.replay import pack
     from orienteer.query import GRAMMARS
 
     build_index(PASSAGES, tmp_path / "index")

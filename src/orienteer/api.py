@@ -29,6 +29,7 @@ from orienteer.bundled import bundled_engine
 from orienteer.data import Passage, Question, read_passages, read_questions
 from orienteer.defaults import AGENT
 from orienteer.engine import Engine, Hit, build_index
+from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.open import open_engine
 from orienteer.errors import DataError, OrienteerError
 from orienteer.query import Query, Refinement, parse
@@ -53,6 +54,7 @@ class FoundPassage:
     ps      the reader's calibrated probability that the passage holds the answer to the question
     answer  what the reader takes for the answer: `text[start:end]`
     query   the query that found it, at step `step` with rank `rank`
+    source  the document and its page or section; `metadata` has these and whatever else is known of the passage
     """
 
     id: str
@@ -65,6 +67,8 @@ class FoundPassage:
     query: str
     step: int
     rank: int
+    source: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +138,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A passage that a query found, with its BM25 score."""
+    """A passage that a query found, with its BM25 score; `source` and `metadata` as in `FoundPassage`."""
 
     id: str
     score: float
     title: str
     text: str
+    source: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Searcher:
@@ -190,15 +196,18 @@ class Searcher:
         return cls(_open(index), agent=agent, steps=steps, budget=budget, reader=reader, **options)
 
     @classmethod
-    def index(cls, documents: Documents, out: Paths, **options: Any) -> Searcher:
-        """Builds the index `out` and opens it.
+    def index(cls, documents: Documents, out: Paths, *, force: bool = False, **options: Any) -> Searcher:
+        """Builds the index `out` and opens it; documents that cannot be read are logged and left out.
 
         Args:
           documents: files or folders as `read_passages` takes them, `Passage` objects, or mappings with `id`, `title`
             and `text`.
           out: folder of the new index.
+          force: write it even into a folder that holds other files.
           options: as for `open`.
         """
+        if not force:
+            refuse_occupied(Path(out))
         build_index(_passages(documents), Path(out))
         return cls.open(out, **options)
 
@@ -254,7 +263,10 @@ class Searcher:
         """The top k passages of one query, by BM25: `search('rover +title:mars -contents:"red planet"')`."""
         hits = list(self.engine.search(parse(query) if isinstance(query, str) else query, k))
         passages = self.engine.passages([hit.id for hit in hits])
-        return [SearchHit(h.id, float(h.score), p.title, p.text) for h, p in zip(hits, passages, strict=True)]
+        return [
+            SearchHit(h.id, float(h.score), p.title, p.text, p.source, p.metadata)
+            for h, p in zip(hits, passages, strict=True)
+        ]
 
     def refine(
         self, query: str | Query, refinements: Iterable[str | Refinement], k: int = 5
@@ -279,7 +291,8 @@ class Searcher:
                 FoundPassage(
                     each.passage.id, each.passage.title, each.passage.text, float(each.reading.score),
                     each.reading.answer, int(each.reading.start), int(each.reading.end),
-                    str(session.steps[each.step].query), each.step, each.rank,
+                    str(session.steps[each.step].query), each.step, each.rank, each.passage.source,
+                    each.passage.metadata,
                 )
                 for each in best
             ),
@@ -375,7 +388,8 @@ def _passages(documents: Documents) -> Iterator[Passage]:
             yield each
         elif isinstance(each, Mapping):
             try:
-                yield Passage(str(each["id"]), str(each.get("title") or ""), str(each["text"]))
+                known = {name: value for name, value in each.items() if name not in ("id", "title", "text")}
+                yield Passage(str(each["id"]), str(each.get("title") or ""), str(each["text"]), known)
             except KeyError as error:
                 raise DataError(f"a document without {error.args[0]!r}: {dict(each)!r:.200}") from None
         else:

@@ -23,6 +23,7 @@ from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
 from orienteer.commands.terminal import compiling, err, out, printable
+from orienteer.commands.workshop import why_not
 from orienteer.errors import OrienteerError
 
 # Sessions run side by side, a core each; products of small matrices that are themselves shared out only wait for each
@@ -56,6 +57,23 @@ train.callback()(lambda: None)
 bench = typer.Typer(help="Measure Orienteer beside its peers.", no_args_is_help=True)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from orienteer import __version__
+
+        out.print(f"orienteer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Agents that use a search engine the way a skilled person does."""
+
+
 @app.command(rich_help_panel="Use")
 def demo(
     question: Annotated[
@@ -84,13 +102,14 @@ Command = Callable[..., None]
 
 ROOMS: dict[str, tuple[Command, ...]] = {
     "Use": (ask, serve, read, search, index, agents, show, mcp, doctor),
+    "Workshop": (why_not,),
     "Judge": (evaluate, compare, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
-    benching.bench_faults, benching.bench_fuzz, benching.bench_reader, benching.bench_sessions,
-    benching.bench_steps, benching.bench_mcts, benching.bench_scale,
+    benching.bench_faults, benching.bench_fuzz, benching.bench_mutate, benching.bench_reader, benching.bench_sessions,
+    benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():

@@ -74,6 +74,10 @@ class IndexLockedError(IndexFilesError):
     """Another process is writing this index."""
 
 
+class FolderOccupiedError(IndexFilesError):
+    """A folder for an index that holds other files."""
+
+
 class WriteError(OrienteerError):
     """A file that cannot be written: a full disk, a missing folder, no permission."""
 

@@ -20,7 +20,7 @@ from orienteer.errors import ModelMissingError, TrainingError  # noqa: E402
 from orienteer.models.fake_quantization import rounded  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
 from orienteer.reader.batches import batches, cut_whole, groups_of, piece_span  # noqa: E402
-from orienteer.reader.config import Share, StreamConfig, TrainConfig  # noqa: E402
+from orienteer.reader.config import Share, StreamConfig, TrainConfig, with_negatives  # noqa: E402
 from orienteer.reader.encoding import Marks, pieces, windows  # noqa: E402
 from orienteer.reader.mining import Evidence, TrainingRow  # noqa: E402
 from orienteer.reader.model import ReaderModel, tensors_of  # noqa: E402
@@ -54,6 +54,13 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertModel(BertConfig(**CONFIG, vocab_size=tokenizer.get_vocab_size())).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
+
+
+def test_a_bert_with_heads_that_are_not_wanted_is_loaded_without_a_word(
+    base: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ReaderModel.from_pretrained(base)
+    assert capfd.readouterr() == ("", "")
 
 
 def config(base: Path, out: Path, **settings: object) -> TrainConfig:
@@ -252,3 +259,71 @@ def test_the_selection_head_begins_with_the_likeness_of_question_and_passage(bas
         likeness = torch.cosine_similarity(states[:4].mean(0), states[4:].mean(0), 0)
         select, _, _ = model(ids, types, torch.ones_like(ids))
     assert select.item() == pytest.approx(20 * likeness.item() - 17, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT with a relevance head of one output, as `save_pretrained` writes it."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("cross-encoder")
+    torch.manual_seed(2)
+    tokenizer = tiny_tokenizer()
+    settings = BertConfig(**CONFIG, vocab_size=tokenizer.get_vocab_size(), num_labels=1)
+    BertForSequenceClassification(settings).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def example_inputs():
+    ids = [[2, 5, 6, 3, 7, 8, 9, 3], [2, 9, 6, 3, 5, 8, 3]]
+    return tensors_of(ids, [4, 4])
+
+
+def test_a_reader_from_a_cross_encoder_ranks_as_that_does(cross_encoder: Path):
+    from transformers import BertForSequenceClassification
+
+    ids, types, mask = example_inputs()
+    theirs = BertForSequenceClassification.from_pretrained(cross_encoder).eval()
+    with torch.no_grad():
+        relevance = theirs(input_ids=ids, token_type_ids=types, attention_mask=mask).logits.squeeze(-1)
+        select, _, _ = ReaderModel.from_pretrained(cross_encoder).eval()(ids, types, mask)
+    assert torch.allclose(select, 0.5 * relevance - 2.0, atol=1e-5)
+
+
+def test_the_runtime_pools_as_training_does(cross_encoder: Path, tmp_path: Path):
+    model = train(rows(), config(cross_encoder, tmp_path, steps=3))
+    assert model.pooler is not None
+    tokenizer = tiny_tokenizer()
+    reader = TrainedReader.from_pretrained(tmp_path, "float32", threads=1)
+    question, title, text = pieces(tokenizer, ["what is paris", "war", "paris is 3 . seine lies on the river"])
+    [window] = windows(question, title, text, Marks.of(tokenizer))
+    [(selection, starts, _)] = reader.run([window])
+    with torch.no_grad():
+        select, start, _ = model.eval()(*tensors_of([window.ids], [window.question_size]))
+    assert selection == pytest.approx(select.item(), abs=1e-4)
+    low = window.text_from
+    assert starts == pytest.approx(start[0, low : low + len(window.offsets)].numpy(), abs=1e-4)
+    again = ReaderModel.from_pretrained(tmp_path)
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+def test_bfloat16_stays_near_float32_and_learns(base: Path, tmp_path: Path):
+    exact = ReaderModel.from_pretrained(base).eval()
+    half = ReaderModel.from_pretrained(base).eval()
+    half.compute_in_bfloat16()
+    with torch.no_grad():
+        wanted, found = exact(*example_inputs()), half(*example_inputs())
+    assert all(value.dtype == torch.float32 for value in found)
+    assert not torch.equal(wanted[0], found[0])
+    assert torch.allclose(wanted[0], found[0], atol=0.3)
+    losses: list[Progress] = []
+    train(rows(), config(base, tmp_path, steps=30, bfloat16=True), show=losses.append)
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_only_sources_that_teach_ranking_get_more_negatives():
+    shares = {"ranks": Share(0.5, 3.0), "spans": Share(0.5, 0.25)}
+    assert with_negatives(shares, 0) == shares
+    more = with_negatives(shares, 7)
+    assert (more["ranks"].negatives, more["spans"].negatives) == (7.0, 0.25)

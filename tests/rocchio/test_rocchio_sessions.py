@@ -123,6 +123,28 @@ def test_another_reader_index_or_question_is_refused(file: Path) -> None:
         list(training_steps(header, [found], [changed], engine, reader))
 
 
+def test_a_session_that_rounding_turns_another_way_gives_the_steps_before(file: Path) -> None:
+    """Readers in int8 round differently on another kind of processor."""
+    engine, reader = Bundled().open()
+    header, sessions = read_sessions(file)
+    batch = [session for session in sessions if session.steps][:8]
+
+    def shifted(session: RocchioSession, by: float) -> RocchioSession:
+        last = session.steps[-1]
+        score = replace(last.state.score, total=last.state.score.total + by)
+        steps = (*session.steps[:-1], replace(last, state=replace(last.state, score=score)))
+        return replace(session, steps=steps)
+
+    whole = list(training_steps(header, batch, ASKED, engine, reader))
+    near = list(training_steps(header, [shifted(each, 0.01) for each in batch], ASKED, engine, reader))
+    assert [len(steps) for steps in near] == [len(steps) for steps in whole]
+    first = list(training_steps(header, [shifted(batch[0], 0.1), *batch[1:]], ASKED, engine, reader))
+    assert first[1:] == whole[1:]
+    assert [step.observation for step in first[0]] == [s.observation for s in whole[0]][: len(batch[0].steps)]
+    with pytest.raises(RocchioError, match="was recorded"):
+        list(training_steps(header, [shifted(each, 0.1) for each in batch], ASKED, engine, reader))
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

@@ -1,6 +1,7 @@
 """Agents by name: `bm25+ps`, `prf-idf-t`, `bm25@100+ps`; `NAME=DIR` for another checkpoint; options in brackets.
 
-`t5-G1=my-checkpoint[steps=10;dead_ends=stop]` has all three. In Python options are keyword arguments:
+`[dense=5]` adds vectors to the first pass of any agent. `t5-G1=my-checkpoint[steps=10;dead_ends=stop]` has a checkpoint
+and two options. In Python options are keyword arguments:
 `make_agent("t5", engine, grammar="G1", checkpoint="my-checkpoint", steps=10)`.
 
 Anybody can add an agent, with `register_agent` or from an installed package (entry points `orienteer.agents`).
@@ -32,6 +33,7 @@ from orienteer.rocchio.config import HEADROOM_SNIPPET
 from orienteer.session import Agent, Settings, SettingsError
 
 ENTRY_POINTS = "orienteer.agents"
+DENSE = "dense"  # the option of every agent: passages by vectors of its first pass
 _MOST_PASSAGES = 10_000
 _NAME = re.compile(r"[a-z][a-z0-9_.+-]{0,63}")
 _SETTINGS = frozenset(field.name for field in fields(Settings))
@@ -54,19 +56,22 @@ def make_agent(
       engine: what the agent searches with.
       settings: of its sessions; the name and the options below override them.
       checkpoint: folder of a model other than the shipped one.
-      options: of the agent (`grammar="G1"`, `simulations=50`) or of its sessions (`steps=10`, `order="ps"`).
+      options: of the agent (`grammar="G1"`, `simulations=50`) or of its sessions (`steps=10`, `order="ps"`);
+        `dense=5` adds the 5 nearest passages by their vectors to the first hits of every session.
     """
     base, folder, given = _parse(name)
     for spec in agent_specs():
         if match := spec.pattern.fullmatch(base):
             given |= options
+            nearest = dense.nearest_of(name, given.pop(DENSE, 0))
             mine = _options_of(name, spec, match, given)
             session = {key: value for key, value in given.items() if key not in mine}
             try:
                 settings = _with(settings or Settings(), session)  # before anything is loaded
                 path = spec.folder(name, mine, str(checkpoint) if checkpoint is not None else folder)
                 made = spec.make(AgentRequest(name, mine, engine, settings, path))
-                return replace(made, settings=_with(made.settings, session))
+                made = replace(made, settings=_with(made.settings, session))
+                return dense.with_first_pass(made, engine, nearest) if nearest else made
             except SettingsError as error:
                 raise AgentNameError(f"the agent {name!r}: {error}") from None
     raise _unknown(base)
@@ -170,6 +175,17 @@ def _rocchio(request: AgentRequest) -> ConfiguredAgent:
     return ConfiguredAgent(request.name, RocchioAgent(grammar), settings)
 
 
+def _hybrid(request: AgentRequest) -> ConfiguredAgent:
+    options = dict.fromkeys(POINTER.pattern.groupindex)
+    pointer = POINTER.make(replace(request, options=options, folder=POINTER.folder("pointer", options, None)))
+    return dense.with_first_pass(pointer, request.engine, dense.FIRST_PASS, request.folder)
+
+
+_HYBRID = AgentSpec(
+    "hybrid", f"pointer, with sessions that start from BM25's hits and the {dense.FIRST_PASS} nearest by vectors",
+    "reader; vectors or runs", re.compile("hybrid"), _hybrid, ("hybrid",), dense.CHECKPOINT,
+)  # fmt: skip
+
 _OPS = "|".join(map(re.escape, OPERATORS))
 
 BUILT_IN: tuple[AgentSpec, ...] = (
@@ -180,6 +196,7 @@ BUILT_IN: tuple[AgentSpec, ...] = (
     AgentSpec("bm25@N+ps", "the best five by the passage scorer of the engine's first N", "reader",
            re.compile(r"bm25@(?P<depth>[0-9]{1,9})\+ps"), _bm25_deep, ("bm25@100+ps",)),
     *dense.SPECS,
+    _HYBRID,
     AgentSpec("prf-idfOP", "each step adds the rarest word of the last hits, with the operator OP", "reader",
            re.compile(f"prf-(?P<by>idf)(?P<op>{_OPS})"), _feedback, tuple(f"prf-idf{op}" for op in OPERATORS)),
     AgentSpec("prf-rm3OP", "each step adds the word that RM3 weighs highest in the last hits, with OP", "reader",

@@ -79,6 +79,26 @@ def bench_fuzz(
         raise typer.Exit(1)
 
 
+def bench_mutate(
+    kind: Annotated[str, typer.Argument(help="what to mutate: index or model")] = "index",
+    count: Annotated[int, typer.Option(help="how many mutants", min=1)] = 10_000,
+    seed: Annotated[int, typer.Option(help="of the mutations")] = 26,
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="kernels with bounds checks: finds what goes unpunished")
+    ] = False,
+    lineage: Annotated[str | None, typer.Option(help="use one mutant again, as a failure names it")] = None,
+    as_json: Json = False,
+) -> None:
+    """Open and use mutated indexes or model folders: no signal, no hang, no traceback.
+
+    orienteer bench mutate index --count 100000 --bounds
+    """
+    if kind not in ("index", "model"):
+        raise OrienteerError(f"cannot mutate {kind!r}; expected index or model")
+    if not benchmark("mutate").run(kind, count, seed, bounds, as_json, lineage):
+        raise typer.Exit(1)
+
+
 def bench_reader(
     index: Index,
     data: Annotated[Path, typer.Option(help="folder with questions/{squad-dev,dev,dev-who}.jsonl.xz")] = Path(
@@ -146,6 +166,21 @@ def bench_sessions(
     orienteer bench sessions --index my-index --questions dev.jsonl.xz
     """
     benchmark("sessions").run(index, questions, reader, limit, naive, grammar, as_json)
+
+
+def bench_soak(
+    out_file: Annotated[Path, typer.Option("--out", help="file for the report, JSON, written every minute")],
+    minutes: Annotated[float, typer.Option(help="how long", min=0.1)] = 120.0,
+    clients: Annotated[int, typer.Option(help="clients at one time", min=1)] = 100,
+    pace: Annotated[float, typer.Option(help="mean seconds between two actions of a client", min=0.01)] = 10.0,
+    as_json: Json = False,
+) -> None:
+    """A server left on: random actions of the whole API; no 5xx, no lost session, flat memory, p99 by action.
+
+    orienteer bench soak --minutes 120 --out soak.json
+    """
+    if not benchmark("soak").run(minutes, clients, pace, out_file, as_json):
+        raise typer.Exit(1)
 
 
 def bench_scale(

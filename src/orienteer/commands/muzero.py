@@ -15,9 +15,9 @@ from orienteer.training.config import option
 
 if TYPE_CHECKING:
     from orienteer.agents.muzero.config import TrainingConfig
+    from orienteer.agents.muzero.replay import Trajectory
     from orienteer.agents.muzero.self_play import SelfPlayContext
     from orienteer.agents.muzero.train import ChunkReport, Judge
-    from orienteer.agents.muzero.trajectory import Trajectory
 
 LOOKAHEAD_SCALE = 100.0
 _SHOWN = 100  # sessions between two lines of progress
@@ -171,7 +171,7 @@ def _demonstrations(
 
     if not files:
         return []
-    asked = by_id(question for path in questions for question in read_questions(path))
+    asked = by_id(read_questions(questions))
     found: list[Trajectory] = []
     for file in files:
         some = demonstrations(

@@ -24,7 +24,7 @@ Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
 
 
 def read(
-    question: Annotated[str, typer.Argument(help="the question, in plain words")],
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="the question, in plain words")],
     index: IndexOrBundled = None,
     k: Annotated[int, typer.Option("-k", help="passages shown", min=1)] = 5,
     depth: Annotated[int, typer.Option(help="BM25 passages read", min=1)] = 20,
@@ -41,6 +41,7 @@ def read(
     from orienteer.reader.evaluate import read_ranked
     from orienteer.reader.runtime import TrainedReader
 
+    question = " ".join(words)
     engine = open_engine(index) if index is not None else bundled_engine()
     ranked = read_ranked(question, engine, TrainedReader.from_pretrained(reader, threads=threads), depth)[:k]
     if as_json:

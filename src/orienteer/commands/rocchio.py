@@ -139,7 +139,7 @@ def _questions(paths: list[Path], source: str = "", balance: bool = False) -> li
     from orienteer.rocchio.generation import balanced, of_sources
 
     wanted = [name.strip() for name in source.split(",") if name.strip()]
-    every = of_sources((question for path in paths for question in read_questions(path)), wanted)
+    every = of_sources(read_questions(paths), wanted)
     return balanced(every) if balance else every
 
 

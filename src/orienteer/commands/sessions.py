@@ -15,27 +15,34 @@ from orienteer.errors import OrienteerError
 
 NAMES = f"""{AGENT} is the default. OP is one of -or +c +t -c -t ^.1 ^2 ^4 ^6 ^8, N any number. NAME=DIR plays another \
 checkpoint. Settings follow in brackets, with semicolons between: {AGENT}[order=agreement] gives the passages by what \
-they say together, {AGENT}[steps=10;dead_ends=stop] ends after ten refinements or the first that finds nothing."""
+they say together, {AGENT}[steps=10;dead_ends=stop] ends after ten refinements or the first that finds nothing, \
+{AGENT}[dense=5] starts also from the five nearest passages by vectors."""
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="the question, in plain words")],
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="the question, in plain words")],
     index: Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")] = None,
     agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = AGENT,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
     budget: Annotated[int | None, typer.Option(help="stop once so many passages are read", min=1)] = None,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
+    dense: Annotated[
+        bool, typer.Option("--dense", help="start also from the five nearest passages by the index's vectors")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
 ) -> None:
     """Let an agent search: each step, what it changed, the best passages, the answer, the cost.
 
     orienteer ask 'who wrote war and peace' --index my-index
     """
+    from orienteer.agents.dense import FIRST_PASS
     from orienteer.api import Searcher
     from orienteer.session import to_line
     from orienteer.session.display import console_lines
 
-    answer = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader).ask(question)
+    options = {"dense": FIRST_PASS} if dense else {}
+    searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, **options)
+    answer = searcher.ask(" ".join(words))
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())
         return

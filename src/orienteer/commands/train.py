@@ -298,7 +298,9 @@ def _train_seq2seq(
     how = StreamConfig(
         layout.max_source, layout.max_target, preset.tokens, temperature=preset.temperature, seed=options.seed
     )
-    model, tokenizer = load(preset.base, preset.dropout, decoder_layers=options.decoder_layers, phrases=phrases)
+    model, tokenizer = load(
+        preset.base, preset.dropout, decoder_layers=options.decoder_layers, phrases=phrases, seed=options.seed
+    )
     codec = Codec(tokenizer, model.config)
     learned, held = hold_out(examples)
     held_out = tokenize(held[:500], codec, how)

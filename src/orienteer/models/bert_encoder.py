@@ -1,4 +1,4 @@
-"""A BERT encoder in CTranslate2, without torch: wordpieces in, states out."""
+"""Encoders in CTranslate2, without torch: wordpieces in, states out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,39 @@ from orienteer.models.ct2_format import model_files
 from orienteer.models.model_folder import dequantise, quantise
 
 Compute = Literal["int8", "float32"]
+Int32s = NDArray[np.int32]
 
 
-class BertEncoder:
-    """Each row goes through alone: nothing is padded, and its states do not depend on what is encoded beside it.
+class Ct2Encoder:
+    """An encoder from CTranslate2's files: each row goes through alone, so that its states never depend on a batch.
 
-    `threads` rows may be encoded at once, a core each. Raises KeyError, ValueError or RuntimeError where the tensors
-    do not make a BERT of this configuration.
+    `threads` rows may be encoded at once, a core each. With `split_single`, a row that comes alone is computed on
+    all of these cores instead; its states are the same to the bit.
     """
+
+    def __init__(self, files: dict[str, bytes], compute: Compute, threads: int, split_single: bool = False) -> None:
+        def opened(rows: int, cores: int) -> Any:
+            return ctranslate2.Encoder(
+                "encoder", device="cpu", compute_type=compute, inter_threads=rows, intra_threads=cores, files=files
+            )
+
+        self._encoder = opened(threads, 1)
+        self._of_one = opened(1, threads) if split_single and threads > 1 else self._encoder
+
+    def __call__(
+        self, ids: Sequence[int] | Int32s, types: Sequence[int] | None = None, *, alone: bool = False
+    ) -> NDArray[np.float32]:
+        """The last states [L, width] of tokens and, for a BERT, their types."""
+        view = ctranslate2.StorageView.from_array
+        row, length = view(np.array([ids], np.int32)), view(np.array([len(ids)], np.int32))
+        more = {} if types is None else {"token_type_ids": [list(types)]}
+        result = (self._of_one if alone else self._encoder).forward_batch(row, length, **more)
+        states: NDArray[np.float32] = np.array(result.last_hidden_state)[0]
+        return states
+
+
+class BertEncoder(Ct2Encoder):
+    """A BERT from its tensors. Raises KeyError, ValueError or RuntimeError where they do not fit the configuration."""
 
     def __init__(
         self,
@@ -30,25 +55,11 @@ class BertEncoder:
         tokenizer: Tokenizer,
         compute: Compute = "int8",
         threads: int = 1,
+        split_single: bool = False,
     ) -> None:
         self.vocabulary = vocabulary(tokenizer)
         stored = quantise(tensors) if compute == "int8" else dequantise(tensors)
-        self._encoder = ctranslate2.Encoder(
-            "bert",
-            device="cpu",
-            compute_type=compute,
-            inter_threads=threads,
-            intra_threads=1,
-            files=model_files(config, stored, self.vocabulary),
-        )
-
-    def __call__(self, ids: Sequence[int], types: Sequence[int]) -> NDArray[np.float32]:
-        """The last states [L, width] of wordpieces and their token types."""
-        view = ctranslate2.StorageView.from_array
-        row, length = view(np.array([ids], np.int32)), view(np.array([len(ids)], np.int32))
-        result = self._encoder.forward_batch(row, length, token_type_ids=[list(types)])
-        states: NDArray[np.float32] = np.array(result.last_hidden_state)[0]
-        return states
+        super().__init__(model_files(config, stored, self.vocabulary), compute, threads, split_single)
 
 
 def plain_tokenizer(text: str) -> Tokenizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orienteer.training.config import LoopConfig, option
@@ -38,6 +38,13 @@ SHARES: Mapping[str, Share] = {
 }
 
 
+def with_negatives(shares: Mapping[str, Share], count: int) -> Mapping[str, Share]:
+    """So many negatives for every source that teaches ranking: one that has more than one by default."""
+    if not count:
+        return shares
+    return {name: replace(s, negatives=float(count)) if s.negatives > 1 else s for name, s in shares.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class StreamConfig:
     batch: int = 16
@@ -53,7 +60,7 @@ class TrainConfig(LoopConfig):
     """Data first, then the model, then rates; what has no help text is for Python alone.
 
     part           sequences a thread takes at once
-    freeze_layers  from below: each saves a ninth of a step of a six-layer encoder
+    freeze_layers  each saves a ninth of a step of a six-layer encoder
     rounded_part   the last part of the schedule, which computes as int8 will
     """
 
@@ -67,6 +74,9 @@ class TrainConfig(LoopConfig):
     teacher: str = option("a reader whose outputs a student learns; becomes its base too", "")
     layers: tuple[int, ...] = option("layers of the base a student keeps, such as 0,2,5", ())
     learning_rate: float = option("at the end of the warm-up", 2e-4)
+    negatives: int = option("of a question that learns to rank; 0: as many as each source has by default", 0, min=0)
+    freeze_layers: int = option("layers that stay as they are, counted from below", 1, min=0)
+    bfloat16: bool = option("compute in bfloat16: twice as fast on processors with AVX-512 BF16", False)
     judge_minutes: float = option("between two judgements on --dev", 12.0)
     patience: int = 0
     warmup: float = 0.04  # of the schedule
@@ -77,6 +87,5 @@ class TrainConfig(LoopConfig):
     teacher_weight: float = 1.0
     part: int = 4
     freeze_embeddings: bool = True
-    freeze_layers: int = 1
     rounded_part: float = 0.25
     stream: StreamConfig = field(default_factory=lambda: StreamConfig(shares=SHARES))

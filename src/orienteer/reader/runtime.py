@@ -37,6 +37,8 @@ class TrainedReader:
             self._encoder = BertEncoder(files.config, tensors, self._tokenizer, compute, self._threads)
             self._select, self._select_bias = tensors["select.weight"][0], tensors["select.bias"][0]  # [2 · width]
             self._span, self._span_bias = tensors["span.weight"].T, tensors["span.bias"]  # [width, 2]
+            has_pooler = "pooler.weight" in tensors
+            self._pooler = (tensors["pooler.weight"].T, tensors["pooler.bias"]) if has_pooler else None
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a reader: {error!r}; train it again") from None
         self._continues = np.array([piece.startswith("##") for piece in self._encoder.vocabulary])
@@ -104,7 +106,8 @@ class TrainedReader:
         question = states[: window.question_size].sum(0)
         passage = states[window.question_size : len(window.ids)].sum(0)
         likeness = question * passage / (np.linalg.norm(question) * np.linalg.norm(passage))
-        return float(np.concatenate([states[0], likeness]) @ self._select + self._select_bias)
+        first = states[0] if self._pooler is None else np.tanh(states[0] @ self._pooler[0] + self._pooler[1])
+        return float(np.concatenate([first, likeness]) @ self._select + self._select_bias)
 
 
 def _chunks(batch: Sequence[tuple[str, Sequence[Passage]]]) -> Iterator[list[tuple[int, int, int]]]:

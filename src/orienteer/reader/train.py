@@ -16,7 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from orienteer.models.fake_quantization import rounded
 from orienteer.reader.answer_matching import exact_match, f1
 from orienteer.reader.batches import Example, batches, cut_whole, groups_of
-from orienteer.reader.config import TrainConfig
+from orienteer.reader.config import TrainConfig, with_negatives
 from orienteer.reader.decoding import best_span
 from orienteer.reader.encoding import Marks, head_and_room, pieces, window_at
 from orienteer.reader.evaluate import auc
@@ -46,8 +46,14 @@ def train(
     for layer in model.encoder.encoder.layer[: config.freeze_layers]:
         layer.requires_grad_(False)
 
+    if config.bfloat16:
+        for each in (model, teacher):
+            if each is not None:
+                each.compute_in_bfloat16()
+    shares = with_negatives(config.stream.shares, config.negatives)
+
     def stream(_: Cursor, step: int) -> Iterator[tuple[Cursor, list[Example]]]:
-        endless = batches(rows, tokenizer, replace(config.stream, seed=config.seed))
+        endless = batches(rows, tokenizer, replace(config.stream, seed=config.seed, shares=shares))
         return (({}, batch) for batch in islice(endless, step, None))
 
     def loss(part: list[Example], batch: list[Example]) -> tuple[Tensor, Mapping[str, Tensor]]:

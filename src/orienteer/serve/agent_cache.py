@@ -58,6 +58,7 @@ class AgentCache:
         for what, number, limit in (
             ("steps", settings.steps, self._limits.steps),
             ("hits", settings.hits, self._limits.k),
+            ("words of a snippet", settings.snippet, self._limits.snippet),
         ):
             if number > limit:
                 raise LimitError(f"the agent {name!r} would have {number} {what}; this server allows {limit}")

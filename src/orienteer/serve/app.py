@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.serve import gallery, search_routes, session_routes
+from orienteer.serve import gallery, search_routes, session_routes, workshop_routes
 from orienteer.serve.app_state import AppState, state_of
 from orienteer.serve.errors import Problem, install_error_handlers
 from orienteer.serve.metrics import CONTENT_TYPE, MetricsMiddleware
@@ -77,7 +77,7 @@ def make_app(
     app.state.shared = state
     app.state.gallery = gallery.Gallery(evaluation) if evaluation is not None else None
     install_error_handlers(app)
-    for router in (search_routes.router, session_routes.router, gallery.router):
+    for router in (search_routes.router, session_routes.router, gallery.router, workshop_routes.router):
         app.include_router(router)
     _add_probes(app)
     _add_page(app)

@@ -68,6 +68,12 @@ class TooBusyError(ServeError):
     status = 429
 
 
+class ClientGoneError(ServeError):
+    """The client closed its connection; nobody reads the answer."""
+
+    status = 499
+
+
 class DiskFullError(ServeError):
     """The limit of saved sessions is reached."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from orienteer.errors import OrienteerError
 from orienteer.evaluation.journal import file_names
@@ -22,7 +22,7 @@ from orienteer.serve.app_state import state_of
 from orienteer.serve.errors import NoGalleryError
 from orienteer.serve.schemas import AgentName, ResponseModel, SessionView
 from orienteer.serve.session_routes import open_record
-from orienteer.session import Record, from_line, to_line
+from orienteer.session import Record, from_line
 
 router = APIRouter(prefix="/api/gallery", tags=["gallery"])
 
@@ -222,13 +222,11 @@ async def gallery_sessions(
     return await asyncio.to_thread(_gallery(request).page, agent, kind, operator, text, offset, limit)
 
 
-@router.post("/open", status_code=201)
-async def open_session(
-    request: Request, agent: _Agent, number: Annotated[int, Query(ge=0, le=10_000_000)]
-) -> SessionView:
+@router.post("/open", status_code=201, response_model=SessionView)
+async def open_session(request: Request, agent: _Agent, number: Annotated[int, Query(ge=0, le=10_000_000)]) -> Response:
     """Opens a session of the gallery, where it can be looked at and, on its own index, continued."""
-    record = await asyncio.to_thread(_gallery(request).record, agent, number)
-    return open_record(state_of(request), to_line(record))
+    gallery = _gallery(request)
+    return await open_record(state_of(request), lambda: gallery.record(agent, number))
 
 
 def _gallery(request: Request) -> Gallery:

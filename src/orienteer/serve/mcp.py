@@ -51,6 +51,7 @@ class FoundPassage(BaseModel):
     score: float
     untrusted_title: str
     untrusted_text: str
+    untrusted_source: str = ""
 
 
 class SearchResult(BaseModel):
@@ -68,6 +69,7 @@ class ReadPassage(BaseModel):
     found_at_step: int
     untrusted_title: str
     untrusted_text: str
+    untrusted_source: str = ""
     untrusted_answer: str
 
 
@@ -127,7 +129,14 @@ def make_server(
         return SearchResult(
             query=str(parsed),
             passages=[
-                FoundPassage(id=hit.id, rank=rank, score=hit.score, untrusted_title=hit.title, untrusted_text=hit.text)
+                FoundPassage(
+                    id=hit.id,
+                    rank=rank,
+                    score=hit.score,
+                    untrusted_title=hit.title,
+                    untrusted_text=hit.text,
+                    untrusted_source=hit.source,
+                )
                 for rank, hit in enumerate(hits, 1)
             ],
         )
@@ -198,7 +207,7 @@ def _result(session: Session, agent: str) -> ResearchResult:
             ReadPassage(
                 id=each.passage.id, rank=rank, probability=round(float(each.reading.score), 4), found_at_step=each.step,
                 untrusted_title=each.passage.title, untrusted_text=each.passage.text,
-                untrusted_answer=each.reading.answer,
+                untrusted_answer=each.reading.answer, untrusted_source=each.passage.source,
             )
             for rank, each in enumerate(session.best, 1)
         ],

@@ -175,6 +175,7 @@ class PassageView(ResponseModel):
     rank: int
     relevant: bool | None
     exact: bool | None
+    source: str = ""
 
 
 class SessionHead(ResponseModel):
@@ -229,7 +230,7 @@ def head_view(served: ServedSession, saved: bool) -> SessionHead:
         question=served.question.question, answers=list(served.question.answers),
         ended=state.ended if state else None, stopped=served.stopped, error=state.error if state else "",
         answer=state.answer if state else "", queries=state.queries if state else 0, passages_read=passages_read,
-        seconds=sum(served.seconds), saved=saved, playable=bool(served.index), parent=served.parent,
+        seconds=sum(served.seconds), saved=saved, playable=not served.obstacle, parent=served.parent,
     )  # fmt: skip
 
 
@@ -316,7 +317,7 @@ def _passage_of_session(each: SeenPassage) -> PassageView:
     return PassageView(
         id=passage.id, title=passage.title, text=passage.text, whole=True,
         start=int(reading.start), end=int(reading.end), answer=reading.answer, ps=float(reading.score),
-        step=each.step, rank=each.rank, relevant=each.relevant, exact=each.exact,
+        step=each.step, rank=each.rank, relevant=each.relevant, exact=each.exact, source=passage.source,
     )  # fmt: skip
 
 
@@ -327,4 +328,5 @@ def _passage_of_record(id: str, passage: RecordedPassage) -> PassageView:
     return PassageView(
         id=id, title=passage.title or "", text=text, whole=False, start=start, end=end, answer=passage.answer or "",
         ps=passage.score, step=passage.step, rank=passage.rank, relevant=passage.relevant, exact=passage.exact,
+        source=passage.source or "",
     )  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sized
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 
+from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine, Explains, fingerprint_of
 from orienteer.evaluation.summaries import DEEPEST
 from orienteer.query import Query, parse
@@ -61,6 +62,8 @@ class StoredPassage(ResponseModel):
     id: str
     title: str
     text: str
+    source: str = ""
+    metadata: dict[str, Any] = {}  # noqa: RUF012
 
 
 class FoundView(StoredPassage):
@@ -140,7 +143,7 @@ async def search(request: Request, wanted: SearchRequest) -> SearchView:
     return SearchView(
         query=query_view(str(query)),
         hits=[
-            FoundView(id=p.id, title=p.title, text=p.text, score=hit.score, rank=rank)
+            FoundView(**_stored(p), score=hit.score, rank=rank)
             for rank, (hit, p) in enumerate(zip(hits, passages, strict=True), 1)
         ],
     )
@@ -153,7 +156,7 @@ async def passage(
     """A whole passage by its id."""
     state = state_of(request)
     [stored] = await asyncio.to_thread(state.engines[state.index(index)].passages, [id])
-    return StoredPassage(id=stored.id, title=stored.title, text=stored.text)
+    return StoredPassage(**_stored(stored))
 
 
 @router.post("/why")
@@ -165,6 +168,13 @@ async def explain(request: Request, wanted: WhyRequest) -> WhyView:
     return await asyncio.to_thread(
         _explanation, state.engines[state.index(wanted.index)], parse(wanted.query), wanted.passage
     )
+
+
+def _stored(passage: Passage) -> dict[str, Any]:
+    return {
+        "id": passage.id, "title": passage.title, "text": passage.text, "source": passage.source,
+        "metadata": dict(passage.metadata),
+    }  # fmt: skip
 
 
 def _agents(state: AppState) -> list[AgentView]:

@@ -31,10 +31,12 @@ class Limits:
 
     body       bytes of a request; a session's file must fit
     question   characters of a question or query
+    snippet    words of a passage that an agent sees
     k          passages of a search, and of each query of a session
     steps      refinements of a session, an agent's and a person's together
     running    agents running at one time; a further one gets 429
-    sessions   sessions kept in memory; the least recently used is dropped first
+    sessions   sessions kept in memory
+    memory     bytes of all sessions in memory; a single one may have an eighth of it
     saved      sessions kept on disk
     deadline   seconds an agent may run before the session so far is returned
     batch      passages read in one batch of all sessions: with more, a click would wait behind too many agents
@@ -42,10 +44,12 @@ class Limits:
 
     body: int = 2 << 20
     question: int = 2_000
+    snippet: int = 500
     k: int = 100
     steps: int = 50
     running: int = 256
     sessions: int = 500
+    memory: int = 256 << 20
     saved: int = 10_000
     deadline: float = 120.0
     batch: int = 64
@@ -96,7 +100,7 @@ class SecurityMiddleware:
         if not self._token and not (is_loopback(host) or host in self._hosts):
             return 400, "HostError", f"this server answers to its own address only, not to {host!r}"
         origin = headers.get("origin")
-        if origin and urlsplit(origin).netloc != headers.get("host"):
+        if origin and _authority(origin) != headers.get("host"):
             return 403, "OriginError", "a page of another site may not call this server"
         is_open = path in _OPEN or path.startswith(_OPEN_UNDER)
         if self._token and not is_open and not _has_token(headers, self._token):
@@ -121,6 +125,14 @@ class _BoundedBody:
                 status, _, message = _too_large(self._max_bytes)
                 raise HTTPException(status, message)
         return message
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin; None where it is malformed."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _host_name(host: str) -> str:

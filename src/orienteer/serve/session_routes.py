@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Body, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 from starlette.responses import StreamingResponse
 
@@ -21,7 +20,7 @@ from orienteer.data.passage import Question
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.query import Refinement
 from orienteer.serve.app_state import AppState, state_of
-from orienteer.serve.errors import Problem
+from orienteer.serve.errors import ClientGoneError, Problem
 from orienteer.serve.schemas import (
     AskRequest,
     BranchRequest,
@@ -36,7 +35,9 @@ from orienteer.serve.schemas import (
     step_event,
 )
 from orienteer.serve.sessions import ServedSession
-from orienteer.session import UNDO, RecordError, from_line, to_line
+from orienteer.session import UNDO, Record, RecordError, Undo, from_line, to_line
+
+T = TypeVar("T")
 
 log = logging.getLogger("orienteer.serve")
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
@@ -51,6 +52,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
     }
 }
 _MAX_LISTED = 200
+_RECORD = {"required": True, "content": {"application/json": {"schema": {"type": "object", "title": "Record"}}}}
 
 
 class SessionList(ResponseModel):
@@ -101,15 +103,14 @@ async def delete(request: Request, id: Id) -> Response:
 @router.post("/{id}/refine")
 async def refine(request: Request, id: Id, wanted: RefineRequest) -> SessionView:
     """One refinement of one's own; a term can be used once in a session."""
-    state = state_of(request)
     request.state.query_text = wanted.term
-    return await _take(state, id, Refinement(wanted.op, wanted.field, wanted.term, wanted.weight))
+    return await _take(request, id, Refinement(wanted.op, wanted.field, wanted.term, wanted.weight))
 
 
 @router.post("/{id}/undo")
 async def undo(request: Request, id: Id) -> SessionView:
     """Takes the query's last refinement back; passages seen stay seen."""
-    return await _take(state_of(request), id, UNDO)
+    return await _take(request, id, UNDO)
 
 
 @router.post("/{id}/agent", responses=_STREAMED, response_model=SessionView)
@@ -127,8 +128,7 @@ async def branch(request: Request, id: Id, wanted: BranchRequest) -> SessionView
     """A new session that went the same way up to a step."""
     state = state_of(request)
     served = state.sessions.get(id)
-    await state.sessions.replay(served)
-    return _view(state, state.sessions.branch(served, wanted.step))
+    return _view(state, await _unless_gone(request, state.sessions.branch(served, wanted.step)))
 
 
 @router.post("/{id}/save")
@@ -149,31 +149,36 @@ async def file(request: Request, id: Id) -> Response:
     return Response(line, media_type="application/jsonl", headers={"content-disposition": name})
 
 
-@router.post("/load", status_code=201)
-async def load(request: Request, record: Annotated[dict[str, Any], Body()]) -> SessionView:
+@router.post("/load", status_code=201, response_model=SessionView, openapi_extra={"requestBody": _RECORD})
+async def load(request: Request) -> Response:
     """A session from a file. On the same index it can be continued, else looked at."""
-    try:
-        line = json.dumps(record, allow_nan=False)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"not the record of a session: {error}") from None
-    return open_record(state_of(request), line)
+    line = await request.body()
+    return await open_record(state_of(request), lambda: from_line(line))
 
 
-def open_record(state: AppState, line: str | bytes) -> SessionView:
-    """A session from a record; a record that no session could have made is an error."""
-    recorded = from_line(line)
-    try:
-        session_view(state.sessions.from_record("checked-first", recorded), False)
-        served = state.sessions.load(recorded)
-        to_line(recorded)
-    except (ValidationError, KeyError, TypeError, ValueError, AttributeError, QueryError) as error:
-        raise RecordError(f"a damaged record: {type(error).__name__}: {error}") from None
-    return _view(state, served)
+async def open_record(state: AppState, read: Callable[[], Record]) -> Response:
+    """A session from a record; a record that no session could have made is an error.
+
+    Reading and showing two megabytes takes a while: it is done beside the loop.
+    """
+
+    def checked() -> tuple[Record, SessionView]:
+        recorded = read()
+        try:
+            return recorded, session_view(state.sessions.from_record("checked-first", recorded), False)
+        except (ValidationError, KeyError, TypeError, ValueError, AttributeError, QueryError) as error:
+            raise RecordError(f"a damaged record: {type(error).__name__}: {error}") from None
+
+    recorded, view = await asyncio.to_thread(checked)
+    served = state.sessions.load(recorded)
+    view = view.model_copy(update={"id": served.id})
+    return Response(await asyncio.to_thread(view.model_dump_json), 201, media_type="application/json")
 
 
-async def _take(state: AppState, id: str, action: Any) -> SessionView:
+async def _take(request: Request, id: str, action: Refinement | Undo) -> SessionView:
+    state = state_of(request)
     served = state.sessions.get(id)
-    await state.sessions.refine(served, action)
+    await _unless_gone(request, state.sessions.refine(served, action))
     state.metrics.steps.labels("you").inc()
     return _view(state, served)
 
@@ -186,9 +191,36 @@ async def _run(
             _with_heartbeat(_events(state, served, configured, steps, deadline)), media_type=_EVENT_STREAM,
             headers={"x-accel-buffering": "no"},
         )  # fmt: skip
-    async for number in state.sessions.run(served, configured, steps, deadline):
-        _count(state, served, number)
+    await _unless_gone(request, _run_to_end(state, served, configured, steps, deadline))
     return _view(state, served)
+
+
+async def _run_to_end(
+    state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
+) -> None:
+    async with contextlib.aclosing(state.sessions.run(served, configured, steps, deadline)) as run:
+        async for number in run:
+            _count(state, served, number)
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of the work, which is cancelled as soon as the client is gone."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGoneError("the client closed the connection before its answer was ready")
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _events(

@@ -10,10 +10,11 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
@@ -28,6 +29,7 @@ from orienteer.serve.errors import (
     TooBusyError,
     UnknownSessionError,
 )
+from orienteer.serve.memory import deep_size
 from orienteer.serve.security import Limits
 from orienteer.serve.session_worker import SessionWorker, StepJob, StepResult
 from orienteer.session import (
@@ -46,7 +48,10 @@ from orienteer.session import (
 )
 from orienteer.session.agent import StepNotes
 
+T = TypeVar("T")
+
 YOU = "you"
+_OVERHEAD = 4096  # bytes of a session beside its text, so that those without text go too
 SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,32}")
 _NO_STEPS_YET = "nothing has been found yet in this session; let the agent begin, or ask again"
 _REPLAY_DIFFERS = "this session does not come out as recorded; it can be looked at, not continued"
@@ -59,6 +64,8 @@ class ServedSession:
     notes     one a step: who took it if not the session's agent, and the agent's notes
     seconds   one a step: how long the client waited
     stopped   "deadline" where the agent's time ran out
+    obstacle  why the session cannot be continued here; empty where it can
+    size      bytes in memory, used when it was last used: what eviction goes by
     """
 
     id: str
@@ -74,6 +81,9 @@ class ServedSession:
     parent: str | None = None
     stopped: str | None = None
     busy: bool = False
+    obstacle: str = ""
+    size: int = 0
+    used: float = field(default_factory=time.monotonic)
 
 
 class SessionStore:
@@ -94,7 +104,7 @@ class SessionStore:
 
     def load(self, id: str) -> Record:
         try:
-            return _checked(from_line(self._file(id).read_bytes()))
+            return from_line(self._file(id).read_bytes())
         except OSError:
             raise UnknownSessionError(f"no session {id!r} is open or saved; it may have been deleted") from None
 
@@ -119,7 +129,7 @@ class SessionStore:
                 continue
         for _, file in sorted(files, reverse=True)[:count]:
             try:
-                yield file.stem, _checked(from_line(file.read_bytes()))
+                yield file.stem, from_line(file.read_bytes())
             except (OSError, RecordError):
                 continue
 
@@ -130,7 +140,11 @@ class SessionStore:
 
 
 class SessionManager:
-    """All sessions in memory, the least recently used first to go, and those saved in `store`."""
+    """All sessions in memory, and those saved in `store`.
+
+    Where memory or the number of sessions exceeds its limit, the one with the largest product of idle time and bytes
+    goes first: somebody who loads large files displaces those files, not everybody's small sessions.
+    """
 
     def __init__(self, worker: SessionWorker, store: SessionStore, limits: Limits) -> None:
         self.store, self.running = store, 0
@@ -148,6 +162,7 @@ class SessionManager:
         if id not in self._sessions:
             self._keep(self.from_record(id, self.store.load(id)))
         self._sessions.move_to_end(id)
+        self._sessions[id].used = time.monotonic()
         return self._sessions[id]
 
     def delete(self, id: str) -> None:
@@ -160,12 +175,15 @@ class SessionManager:
         return self._keep(self.from_record(_new_id(), record))
 
     def new(self, index: str, configured: ConfiguredAgent, question: Question) -> ServedSession:
-        return self._keep(
-            ServedSession(_new_id(), index, configured.name, configured.settings, question, configured.engine)
-        )
+        """A session without steps; it is kept when an agent begins, so that a refused one displaces nobody."""
+        self._check_running()
+        return ServedSession(_new_id(), index, configured.name, configured.settings, question, configured.engine)
 
-    def branch(self, served: ServedSession, step: int) -> ServedSession:
+    async def branch(self, served: ServedSession, step: int) -> ServedSession:
         """A new session that shares the steps up to `step`."""
+        if served.session is None:
+            with self._exclusive(served):
+                await self._in_time(self._replay(served))
         session = _need_session(served)
         if not 0 <= step < len(session.steps):
             raise LimitError(f"step {step}; this session has the steps 0 to {len(session.steps) - 1}")
@@ -193,19 +211,25 @@ class SessionManager:
         steps = tuple(replace(step, notes=note) for step, note in zip(made.steps, served.notes, strict=True))
         return replace(made, steps=steps)
 
-    async def replay(self, served: ServedSession) -> None:
-        """Takes the recorded steps again, so that the session can be continued."""
+    async def _in_time(self, work: Awaitable[T]) -> T:
+        """The result of a person's request; one that takes longer than the deadline changes nothing."""
+        try:
+            async with asyncio.timeout(self._limits.deadline):
+                return await work
+        except TimeoutError:
+            raise TooBusyError(
+                f"not done in {self._limits.deadline:g} seconds, the session is as before; try again soon"
+            ) from None
+
+    async def _replay(self, served: ServedSession) -> None:
+        """Takes the recorded steps again, so that the session can be continued; the caller holds the session."""
         if served.session is not None:
             return
         recorded = served.record
         if recorded is None:
             raise NotPlayableError(_NO_STEPS_YET)
-        if not served.index:
-            raise NotPlayableError(
-                "this session was played on another index or by another reader; it can be looked at, not continued"
-            )
-        if len(recorded.steps) - 1 > self._limits.steps:
-            raise NotPlayableError(f"this session has more than {self._limits.steps} steps, more than is played here")
+        if served.obstacle:
+            raise NotPlayableError(f"{served.obstacle}; it can be looked at, not continued")
         settings = replace(served.settings, steps=self._limits.steps + 1, dead_ends="undo")
         session = (await self._worker.run(_job(served, served.question, settings))).session
         for step in recorded.steps[1:]:
@@ -220,15 +244,19 @@ class SessionManager:
         """Takes a person's refinement or undo; also after the agent has ended."""
         started = time.monotonic()
         with self._exclusive(served):
-            await self.replay(served)
-            session = self._reopen(served)
-            if objection := self._objection(served, session, action):
-                raise RefinementRefusedError(objection)
-            settings = replace(served.settings, steps=max(served.settings.steps, session.refinements_made + 1))
-            result = await self._worker.run(_job(served, session, settings, action))
-            if result.session.ended in ("illegal", "error"):
-                raise RefinementRefusedError(result.session.error)
+            result, settings = await self._in_time(self._refined(served, action))
             self._advance(served, result, {"by": YOU}, settings, time.monotonic() - started)
+
+    async def _refined(self, served: ServedSession, action: Refinement | Undo) -> tuple[StepResult, Settings]:
+        await self._replay(served)
+        session = self._reopen(served)
+        if objection := self._objection(served, session, action):
+            raise RefinementRefusedError(objection)
+        settings = replace(served.settings, steps=max(served.settings.steps, session.refinements_made + 1))
+        result = await self._worker.run(_job(served, session, settings, action))
+        if result.session.ended in ("illegal", "error"):
+            raise RefinementRefusedError(result.session.error)
+        return result, settings
 
     async def run(
         self, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
@@ -237,6 +265,7 @@ class SessionManager:
         until = time.monotonic() + deadline
         with self._exclusive(served):
             if served.session is None and served.record is None:
+                self._keep(served)
                 settings = replace(served.settings, steps=min(self._limits.steps, steps))
                 if not await self._step(served, _job(served, served.question, settings), None, until):
                     return
@@ -244,7 +273,12 @@ class SessionManager:
                 if session.steps:
                     yield 0
             else:
-                await self.replay(served)
+                try:
+                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline):
+                        await self._replay(served)
+                except TimeoutError:
+                    served.stopped = "deadline"
+                    return
                 session = self._reopen(served)
                 settings = replace(
                     served.settings, allow_stop=configured.settings.allow_stop, snippet=configured.settings.snippet,
@@ -278,6 +312,8 @@ class SessionManager:
         if len(result.session.steps) > len(served.notes):
             served.notes.append({**(by or {}), **(result.notes or {})} or None)
             served.seconds.append(seconds)
+        if served.id in self._sessions:
+            self._keep(served)
 
     def _reopen(self, served: ServedSession) -> Session:
         """The session, open again where its steps were used up or an agent ended it."""
@@ -298,11 +334,26 @@ class SessionManager:
         return self._worker.environment(served.index, served.settings, served.engine)
 
     def from_record(self, id: str, record: Record) -> ServedSession:
-        provenance = record.provenance
+        provenance, index = record.provenance, self._index_of(record)
         return ServedSession(
-            id, self._index_of(record), provenance.agent, provenance.settings, record.question, None, None, record,
-            [step.notes for step in record.steps], [0.0] * len(record.steps),
+            id, index, provenance.agent, provenance.settings, record.question, None, None, record,
+            [step.notes for step in record.steps], [0.0] * len(record.steps), obstacle=self._obstacle(record, index),
         )  # fmt: skip
+
+    def _obstacle(self, record: Record, index: str) -> str:
+        """Why a record cannot be continued here; empty where it can."""
+        if not index:
+            return "this session was played on another index or by another reader"
+        settings = record.provenance.settings
+        for what, number, limit in (
+            ("steps", len(record.steps) - 1, self._limits.steps),
+            ("passages a query", settings.hits, self._limits.k),
+            ("words of a snippet", settings.snippet, self._limits.snippet),
+            ("characters of the question", len(record.question.question), self._limits.question),
+        ):
+            if number > limit:
+                return f"this session has {number:,} {what}; this server allows {limit:,}"
+        return ""
 
     def _index_of(self, record: Record) -> str:
         """The name of the index that the record was played on; empty where it cannot be played here."""
@@ -313,19 +364,35 @@ class SessionManager:
         return next(names, "")
 
     def _keep(self, served: ServedSession) -> ServedSession:
+        served.size, served.used = (
+            deep_size(served.session, served.record, served.notes, served.question),
+            time.monotonic(),
+        )
+        if served.size > self._limits.memory // 8:
+            self._sessions.pop(served.id, None)
+            raise LimitError(
+                f"a session of {served.size:,} bytes; this server keeps at most {self._limits.memory // 8:,}"
+            )
         self._sessions[served.id] = served
-        idle = [id for id, each in self._sessions.items() if not each.busy and id != served.id]
-        for id in idle[: max(0, len(self._sessions) - self._limits.sessions)]:
-            del self._sessions[id]
+        self._evict(served)
         return served
+
+    def _evict(self, newest: ServedSession) -> None:
+        total, now = sum(each.size for each in self._sessions.values()), time.monotonic()
+        while len(self._sessions) > self._limits.sessions or total > self._limits.memory:
+            idle = [each for each in self._sessions.values() if not each.busy and each is not newest]
+            if not idle:
+                return
+            largest = max(idle, key=lambda each: (now - each.used) * (each.size + _OVERHEAD))
+            total -= largest.size
+            del self._sessions[largest.id]
 
     @contextmanager
     def _exclusive(self, served: ServedSession) -> Iterator[None]:
         """One client at a time in a session, and no more running sessions than the limit."""
         if served.busy:
             raise SessionBusyError("the agent is at work in this session; stop it or wait")
-        if self.running >= self._limits.running:
-            raise TooBusyError(f"{self.running} sessions are at work, as many as this server allows; try again soon")
+        self._check_running()
         served.busy = True
         self.running += 1
         try:
@@ -333,6 +400,10 @@ class SessionManager:
         finally:
             served.busy = False
             self.running -= 1
+
+    def _check_running(self) -> None:
+        if self.running >= self._limits.running:
+            raise TooBusyError(f"{self.running} sessions are at work, as many as this server allows; try again soon")
 
 
 def _job(
@@ -353,12 +424,3 @@ def _need_session(served: ServedSession) -> Session:
 
 def _new_id() -> str:
     return secrets.token_urlsafe(12)
-
-
-def _checked(record: Record) -> Record:
-    """The record; raises `RecordError` unless it has every passage that its steps name."""
-    for step in record.steps:
-        for id in (*step.best, *step.entered, *step.left):
-            if str(id) not in record.passages:
-                raise RecordError(f"a damaged record: a step names the passage {id!r}, which is not in it")
-    return record

@@ -70,7 +70,7 @@ def _terminal_passages(record: Record, step: RecordedStep) -> Iterator[Text]:
         passage = record.passages[id]
         line = Text().append(f"  {rank}. ", "bold")
         line.append(printable(passage.title or "(no title)"), "bold")
-        line.append(f"  PS {passage.score:.3f}  {printable(id)}", "dim")
+        line.append(f"  PS {passage.score:.3f}  {printable(passage.source or id)}", "dim")
         yield line
         yield _terminal_marked(passage)
 

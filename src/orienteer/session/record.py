@@ -9,7 +9,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
+from types import NoneType
 from typing import Any, cast, get_args
 
 from orienteer.data.atomic import atomic_path
@@ -19,6 +21,7 @@ from orienteer.errors import OrienteerError
 from orienteer.query import Refinement, parse
 from orienteer.reader.decoding import snippet
 from orienteer.reader.protocol import Reader
+from orienteer.session.agent import DEEPEST
 from orienteer.session.environment import Environment, ended
 from orienteer.session.score import Score
 from orienteer.session.settings import Settings
@@ -66,7 +69,7 @@ class RecordedStep:
 class RecordedPassage:
     """A passage seen: when and where, PS, the answer's place, its judgement; title and text if it was among the best.
 
-    `text` is the snippet around the answer.
+    `text` is the snippet around the answer; `source` names the document and the page, where it is from one.
     """
 
     step: int
@@ -79,6 +82,7 @@ class RecordedPassage:
     title: str | None = None
     answer: str | None = None
     text: str | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ def record(session: Session, environment: Environment, agent: str) -> Record:
             each.step, each.rank, float(reading.score), int(reading.start), int(reading.end), each.relevant, each.exact,
             passage.title if full else None, reading.answer if full else None,
             snippet(passage.text, reading.start, reading.end, words) if full else None,
+            (passage.source or None) if full else None,
         )  # fmt: skip
     return Record(
         Provenance(agent, fingerprint_of(environment.engine), fingerprint_of(environment.reader), environment.settings),
@@ -163,14 +168,21 @@ def _step_row(step: RecordedStep) -> dict[str, Any]:
 
 
 def _passage_row(passage: RecordedPassage) -> dict[str, Any]:
-    names = ("step", "rank", "score", "start", "end", "relevant", "exact", "title", "answer", "text")
+    names = ("step", "rank", "score", "start", "end", "relevant", "exact", "title", "answer", "text", "source")
     return {name: value for name in names if (value := getattr(passage, name)) is not None}
 
 
 def from_line(line: str | bytes) -> Record:
-    """The record that a line holds; raises `RecordError` where it holds none."""
+    """The record that a line holds; raises `RecordError` where it holds none.
+
+    A line may come from a stranger: every type is checked, and so is every passage that a step names.
+    """
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_int=_whole_number, parse_float=_finite_number, parse_constant=_finite_number)
+        if _has_surrogate_escape(line):
+            json.dumps(row, ensure_ascii=False).encode()
+    except RecursionError:
+        raise RecordError("not the record of a session: nested too deeply") from None
     except ValueError as error:
         raise RecordError(f"not JSON: {error}") from None
     if not isinstance(row, dict) or "version" not in row:
@@ -183,31 +195,95 @@ def from_line(line: str | bytes) -> Record:
         raise RecordError(f"a damaged record: {type(error).__name__}: {error}") from None
 
 
+def _whole_number(digits: str) -> int:
+    if len(digits) > 18:  # more than 64 bits may have
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite_number(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(f"the number {digits[:20]}")
+    return number
+
+
+def _has_surrogate_escape(line: str | bytes) -> bool:
+    """Whether an escape may stand for half a character, which no file can hold."""
+    return (b"\\ud" in line.lower()) if isinstance(line, bytes) else ("\\ud" in line.lower())
+
+
 def _record(row: Mapping[str, Any]) -> Record:
     if row["ended"] not in (None, *get_args(Ending)):
         raise ValueError(f"an ending {row['ended']!r}")
+    passages = {id: _passage(passage) for id, passage in row["passages"].items()}
+    steps = tuple(_step(step) for step in _list(row["steps"]))
+    for id in (id for step in steps for id in (*step.best, *step.entered, *step.left)):
+        if id not in passages:
+            raise ValueError(f"a step names the passage {id!r}, which is not in it")
     return Record(
-        Provenance(str(row["agent"]), str(row["index"]), str(row["reader"]), Settings(**row["settings"])),
-        Question(str(row["id"]), str(row["question"]), tuple(map(str, row["answers"]))),
-        tuple(_step(step) for step in row["steps"]),
-        {id: RecordedPassage(**_judged(passage)) for id, passage in row["passages"].items()},
-        cast("Ending | None", row["ended"]),
-        str(row["error"]),
-    )
+        Provenance(_text(row["agent"]), _text(row["index"]), _text(row["reader"]), Settings(**row["settings"])),
+        Question(_text(row["id"]), _text(row["question"]), _texts(row["answers"])),
+        steps, passages, cast("Ending | None", row["ended"]), _text(row["error"]),
+    )  # fmt: skip
 
 
-def _judged(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"relevant": None, "exact": None, **row}
+def _passage(row: Mapping[str, Any]) -> RecordedPassage:
+    passage = RecordedPassage(**{"relevant": None, "exact": None, **row})
+    for name in ("step", "rank", "start", "end"):
+        if type(value := getattr(passage, name)) is not int or value < 0:
+            raise TypeError(f"{name} = {value!r}; expected a whole number")
+    for name in ("relevant", "exact"):
+        if type(value := getattr(passage, name)) not in (bool, NoneType):
+            raise TypeError(f"{name} = {value!r}; expected true, false or null")
+    for name in ("title", "answer", "text", "source"):
+        if (value := getattr(passage, name)) is not None:
+            _text(value)
+    return replace(passage, score=_number(passage.score))
 
 
 def _step(row: Mapping[str, Any]) -> RecordedStep:
+    notes = row.get("notes")
+    if notes:
+        _check_depth(notes)
     return RecordedStep(
-        _action(row["action"]), str(row["query"]),
-        tuple(Hit(str(id), float(score)) for id, score in row["hits"]),
-        tuple(row["best"]), tuple(row["entered"]), tuple(row["left"]),
-        Score(*map(float, row["score"])) if "score" in row else None,
-        dict(row["notes"]) if row.get("notes") else None,
+        _action(row["action"]), _text(row["query"]),
+        tuple(Hit(_text(id), _number(score)) for id, score in _list(row["hits"])),
+        _texts(row["best"]), _texts(row["entered"]), _texts(row["left"]),
+        Score(*map(_number, row["score"])) if "score" in row else None,
+        dict(notes) if notes else None,
     )  # fmt: skip
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__}, expected a text")
+    return value
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"a {type(value).__name__}, expected a number")
+    return float(value)
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"a {type(value).__name__}, expected a list")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_text(each) for each in _list(value))
+
+
+def _check_depth(value: object, levels: int = 2 * DEEPEST + 10) -> None:
+    """A search tree of `DEEPEST` levels has two levels of JSON for each."""
+    if not levels:
+        raise ValueError("notes that are nested too deeply")
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in below:
+        _check_depth(each, levels - 1)
 
 
 def _action(text: str | None) -> Refinement | Undo | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -21,12 +22,16 @@ NAME = "checkpoint.safetensors"
 State = TypeVar("State")
 
 
-def save(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Writes one file atomically: a kill at any time leaves the last one."""
+def save(
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]] | None = None,
+) -> None:  # fmt: skip
+    """Writes one file atomically: a kill at any time leaves the last one. `arrays`: whatever else the run must keep."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for number, values in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in values.items()}
+        tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in values.items() if tensor is not None}
+    tensors |= {f"array.{name}": torch.tensor(array) for name, array in (arrays or {}).items()}
     metadata = {"place": json.dumps(dict(state))}
     with atomic_path(folder / NAME) as partial:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial, metadata=metadata)
@@ -34,25 +39,43 @@ def save(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
 
 def resume(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, make: Callable[..., State]) -> State:
     """The state that was saved, model and optimizer as they were then; a new one where nothing was saved."""
+    state, _ = load(folder, model, optimizer)
+    try:
+        return make(**state)
+    except TypeError as error:
+        raise _not_ours(folder / NAME, error) from None
+
+
+def load(
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """State and arrays of the checkpoint, both {} where there is none; model and optimizer are set to it."""
     path = folder / NAME
     if not path.exists():
-        return make()
+        return {}, {}
     try:
         with safe_open(path, "pt") as file:
             state: dict[str, Any] = json.loads(file.metadata()["place"])
         tensors = load_file(path)
-        model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
+        model.load_state_dict(_part(tensors, "model."))
         memory: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith("optimiser."):
-                _, number, key = name.split(".", 2)
-                memory.setdefault(int(number), {})[key] = tensor
+        for name, tensor in _part(tensors, "optimiser.").items():
+            number, key = name.split(".", 1)
+            memory.setdefault(int(number), {})[key] = tensor
         optimizer.load_state_dict({"state": memory, "param_groups": optimizer.state_dict()["param_groups"]})
-        return make(**state)
+        return state, {name: tensor.numpy() for name, tensor in _part(tensors, "array.").items()}
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise TrainingError(
-            f"{path}: not a checkpoint of this model ({error}); delete it to start afresh, or give another folder"
-        ) from None
+        raise _not_ours(path, error) from None
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _not_ours(path: Path, error: Exception) -> TrainingError:
+    return TrainingError(
+        f"{path}: not a checkpoint of this model ({error}); delete it to start afresh, or give another folder"
+    )
 
 
 def copy_model(source: Path, target: Path) -> None:

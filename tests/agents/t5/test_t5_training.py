@@ -19,7 +19,7 @@ from tiny_seq2seq import seq2seq_tokenizer  # noqa: E402
 
 from orienteer.agents.t5.dataset import StreamConfig, TextExample, TokenExample, batches, hold_out, tokenize  # noqa: E402
 from orienteer.agents.t5.decoder import Decoder, KVCache  # noqa: E402
-from orienteer.agents.t5.encoder import Ct2Encoder  # noqa: E402
+from orienteer.agents.t5.encoder import SourceEncoder  # noqa: E402
 from orienteer.agents.t5.generator import Generator  # noqa: E402
 from orienteer.agents.t5.model import EncoderCache, Seq2Seq, from_files, load, scratch  # noqa: E402
 from orienteer.agents.t5.model_files import Codec, load_folder, to_int8  # noqa: E402
@@ -79,7 +79,7 @@ def test_playing_computes_what_training_computed(base: Path, phrases: list[str] 
     [source] = codec.encode_sources(["who lit the first lamp on the reef " * 3], 64)
     [target] = codec.encode_targets(["contents must contain : ' reef ' ."], 32)
     loss = model([TokenExample(source, ((target, 1.0),))]).item()
-    encoder = Ct2Encoder(model.config, model.tensors(), codec.vocabulary, "float32", 1)
+    encoder = SourceEncoder(model.config, model.tensors(), codec.vocabulary, "float32", 1)
     tensors = model.tensors()
     decoder = Decoder(model.config, tensors, 32)
     encoded, cache = decoder.prepare(encoder(source), source), KVCache(model.config, 32)
@@ -87,6 +87,12 @@ def test_playing_computes_what_training_computed(base: Path, phrases: list[str] 
     for before, token in zip([model.config.start, *target], target, strict=False):
         total -= float(decoder.log_probabilities(encoded, decoder.step(encoded, cache, np.array([before])))[0, token])
     assert total == pytest.approx(loss, rel=1e-4)
+
+
+def test_the_seed_alone_decides_the_weights_of_a_new_decoder() -> None:
+    first, again, other = (load("pointer", seed=seed)[0].state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first if name.startswith("decoder."))
 
 
 def test_a_folder_reads_back_to_the_same_model(base: Path, tmp_path: Path) -> None:
@@ -184,7 +190,7 @@ def test_with_a_frozen_encoder_a_killed_training_comes_to_the_same_weights(tmp_p
 def test_a_frozen_encoder_reads_a_text_once_as_long_as_there_is_room(max_bytes: int, read: int) -> None:
     model, _, codec = fresh()
     texts: list[Any] = []
-    encoder = Ct2Encoder(model.config, model.tensors(), codec.vocabulary, "float32", 1)
+    encoder = SourceEncoder(model.config, model.tensors(), codec.vocabulary, "float32", 1)
 
     def encode(source: Any) -> Any:
         texts.append(source)

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,10 +26,9 @@ from orienteer.agents.lookahead.value_model import (
 from orienteer.agents.pointer.model_files import SHIPPED, PointerFiles, load_folder
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError, OrienteerError
-from orienteer.models.bert_encoder import Compute, plain_tokenizer
-from orienteer.models.ct2_format import model_files
+from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
 from orienteer.models.layers import Float32s, linear, load_layers, relu
-from orienteer.models.model_folder import dequantise, quantise
+from orienteer.models.model_folder import dequantise
 from orienteer.query import GRAMMARS, Grammar
 from orienteer.session import STOP, UNDO, Action, Observation
 
@@ -90,16 +88,12 @@ class PointerAgent:
         self._allowed, self._bits = grammar_slots(self.grammar), grammar_bits(self.grammar)
         self.featurize = Featurizer(tokenizer, engine, files.layout.max_pieces)
         threads = threads or len(os.sched_getaffinity(0))
-        ids = tokenizer.get_vocab()
         try:
-            tensors = quantise(files.tensors) if compute == "int8" else dequantise(files.tensors)
-            model = model_files(files.config, tensors, sorted(ids, key=ids.__getitem__))
-            self._encoder = _encoder(model, compute, rows=threads, cores=1)
-            # A row that comes alone is shared by all cores; its states are the same to the bit.
-            self._encoder_of_one = _encoder(model, compute, rows=1, cores=threads) if threads > 1 else self._encoder
+            self._encoder = BertEncoder(files.config, files.tensors, tokenizer, compute, threads, split_single=True)
             exact = dequantise(files.tensors)
             self._head = Head(exact)
             table = exact["encoder.embeddings.word_embeddings.weight"]
+            ids = tokenizer.get_vocab()
             self._lookahead = cache(lambda: Lookahead(engine, self.featurize.lexicon, ids, table))
             self._value_model = ValueModel(exact) if has_value_model(exact) else None
         except (KeyError, RuntimeError, ValueError) as error:
@@ -143,15 +137,13 @@ class PointerAgent:
         first are under way while later inputs are made; `count` says how many will come, where it is known.
         """
         if count == 1:
-            return (self._score(each, self._encoder_of_one) for each in inputs)
+            return (self._score(each, alone=True) for each in inputs)
         mapped = self._workers.map if self._workers else map
         return mapped(self._score, inputs)
 
-    def _score(self, inputs: ModelInput, encoder: Any = None) -> Scores:
-        stored, row = ctranslate2.StorageView.from_array, inputs.rendered
-        ids, size = stored(row.ids[None]), stored(np.array([len(row.ids)], np.int32))
-        result = (encoder or self._encoder).forward_batch(ids, size, token_type_ids=[row.types.tolist()])
-        states = np.array(result.last_hidden_state)[0]  # [L, width]
+    def _score(self, inputs: ModelInput, alone: bool = False) -> Scores:
+        row = inputs.rendered
+        states = self._encoder(row.ids, row.types.tolist(), alone=alone)
         return self._head(states, inputs, self._bits)
 
     def ranked(self, inputs: ModelInput, scores: Scores) -> RankedActions:
@@ -220,13 +212,6 @@ def act_on_values(
         return STOP
     free = np.flatnonzero(np.isneginf(values))
     return ranked.refinement(int(free[0]) if len(free) else best)
-
-
-def _encoder(model: dict[str, bytes], compute: Compute, rows: int, cores: int) -> Any:
-    """An encoder of so many rows at a time, each on so many cores."""
-    return ctranslate2.Encoder(
-        "pointer", device="cpu", compute_type=compute, inter_threads=rows, intra_threads=cores, files=model
-    )
 
 
 class _Recorded:

@@ -6,20 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.t5.model_files import Seq2SeqConfig, quantise
-from orienteer.models.bert_encoder import Compute
+from orienteer.models.bert_encoder import Compute, Ct2Encoder
 from orienteer.models.ct2_format import encoder_binary, model_files
 from orienteer.models.model_folder import dequantise
 
 _ACTIVATIONS = {"relu": 0, "gelu_new": 1, "silu": 2, "gelu": 3}
 
 
-class Ct2Encoder:
-    """Token ids in, one state a token out. Each source is encoded alone: its states do not depend on the batch."""
+class SourceEncoder:
+    """Token ids in, one state a token out."""
 
     def __init__(
         self,
@@ -31,32 +30,15 @@ class Ct2Encoder:
     ) -> None:
         """Raises KeyError, ValueError or RuntimeError where the tensors do not fit the configuration."""
         tensors = quantise(dequantise(tensors)) if compute == "int8" else dequantise(tensors)
-        self._is_bert = config.architecture == "bert"
         # CTranslate2 needs a name for each row of the word table; T5's table has more rows than its tokenizer names.
         names = [*vocabulary, *(f"<spare {n}>" for n in range(config.vocabulary - len(vocabulary)))]
-        if self._is_bert:
-            assert config.bert is not None
-            files = model_files(config.bert, tensors, names)
-        else:
-            files = _t5_files(config, tensors, names)
-        self._batch = _open(files, compute, parallel=threads, cores=1)
-        # A source that comes alone is computed on all cores; its states are the same to the bit.
-        self._single = _open(files, compute, parallel=1, cores=threads) if threads > 1 else self._batch
+        self._bert = config.bert if config.architecture == "bert" else None
+        files = _t5_files(config, tensors, names) if self._bert is None else model_files(self._bert, tensors, names)
+        self._encoder = Ct2Encoder(files, compute, threads, split_single=True)
 
     def __call__(self, ids: Sequence[int], *, alone: bool = False) -> NDArray[np.float32]:
         """[L, width]"""
-        view = ctranslate2.StorageView.from_array
-        row, length = view(np.array([ids], np.int32)), view(np.array([len(ids)], np.int32))
-        types = {"token_type_ids": [[0] * len(ids)]} if self._is_bert else {}
-        result = (self._single if alone else self._batch).forward_batch(row, length, **types)
-        states: NDArray[np.float32] = np.array(result.last_hidden_state)[0]
-        return states
-
-
-def _open(files: dict[str, bytes], compute: Compute, parallel: int, cores: int) -> Any:
-    return ctranslate2.Encoder(
-        "text", device="cpu", compute_type=compute, inter_threads=parallel, intra_threads=cores, files=files
-    )
+        return self._encoder(ids, None if self._bert is None else [0] * len(ids), alone=alone)
 
 
 def _t5_files(config: Seq2SeqConfig, tensors: Mapping[str, NDArray[Any]], vocabulary: list[str]) -> dict[str, bytes]:

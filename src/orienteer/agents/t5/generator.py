@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from orienteer.agents.t5.decoder import Decoder, EncodedSource, KVCache
-from orienteer.agents.t5.encoder import Ct2Encoder
+from orienteer.agents.t5.encoder import SourceEncoder
 from orienteer.agents.t5.model_files import Codec, ModelFiles
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
@@ -57,7 +57,7 @@ class Generator:
         self.max_source, self.max_target = max_source, max_target
         try:
             self.codec = Codec(Tokenizer.from_str(files.tokenizer), files.config)
-            self._encoder = Ct2Encoder(files.config, files.tensors, self.codec.vocabulary, compute, threads)
+            self._encoder = SourceEncoder(files.config, files.tensors, self.codec.vocabulary, compute, threads)
             self._decoder = Decoder(files.config, dequantise(files.tensors), max_target)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make the model: {error!r}; train it again") from None

@@ -21,7 +21,7 @@ from orienteer.agents.pointer.model import PointerModel, is_pointer
 from orienteer.agents.pointer.model_files import SHIPPED as POINTER
 from orienteer.agents.t5.dataset import TokenExample
 from orienteer.agents.t5.decoder import NEVER
-from orienteer.agents.t5.encoder import Ct2Encoder
+from orienteer.agents.t5.encoder import SourceEncoder
 from orienteer.agents.t5.model_files import (
     SMALL,
     Codec,
@@ -33,7 +33,7 @@ from orienteer.agents.t5.model_files import (
 )
 from orienteer.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.models.model_folder import CONFIG, Tensors, dequantise
-from orienteer.reader.model import ReaderModel, load_tokenizer, reader_folder
+from orienteer.reader.model import ReaderModel, load_tokenizer, no_load_report, reader_folder
 
 _IGNORED = -100  # padding of targets
 _CACHE_BYTES = 8 << 30
@@ -162,11 +162,11 @@ class Seq2Seq(nn.Module):
 
     def cache_encoder(self, vocabulary: list[str], threads: int = 1) -> None:
         """From now on the encoder is the int8 one that plays, without torch, and encodes each source once."""
-        self._encoder_cache = EncoderCache(Ct2Encoder(self.config, self.tensors(), vocabulary, "int8", threads))
+        self._encoder_cache = EncoderCache(SourceEncoder(self.config, self.tensors(), vocabulary, "int8", threads))
 
 
 def load(
-    base: str, dropout: float = 0.0, *, decoder_layers: int = 2, phrases: Sequence[str] | None = None
+    base: str, dropout: float = 0.0, *, decoder_layers: int = 2, phrases: Sequence[str] | None = None, seed: int = 0
 ) -> tuple[Seq2Seq, Tokenizer]:
     """A model to train, and its tokenizer, from any of these:
 
@@ -176,7 +176,10 @@ def load(
     an encoder        a BERT (a folder or hub name), a reader (a folder, or `shipped`), a pointer (a folder, or
                       `pointer` for the shipped one); it gets a new decoder of `decoder_layers`; with `phrases`, one
                       that copies from its source and writes the words of these
+
+    `seed` decides the weights that are new.
     """
+    torch.manual_seed(seed)
     base = str(POINTER) if base == "pointer" else base
     if base == SMALL:
         tokenizer = load_tokenizer("shipped")
@@ -223,7 +226,8 @@ def from_files(files: ModelFiles, dropout: float = 0.0) -> Seq2Seq:
 
 
 def _from_t5(name: str, dropout: float) -> Seq2Seq:
-    pretrained = T5ForConditionalGeneration.from_pretrained(name, dtype=torch.float32)
+    with no_load_report():
+        pretrained = T5ForConditionalGeneration.from_pretrained(name, dtype=torch.float32)
     t5 = pretrained.config
     config = Seq2SeqConfig(
         "t5", t5.vocab_size, t5.d_model, t5.d_ff, t5.num_heads, t5.d_kv, t5.num_layers, t5.num_decoder_layers,
