@@ -174,12 +174,12 @@ def test_with_neither_embeddings_nor_runs_one_error_says_where_it_looked(
 ) -> None:
     with pytest.raises(
         CheckpointMissingError,
-        match=r"has no vectors of its passages; .*--dense static.*embed.*=FOLDER, or set ORIENTEER_EMBEDDINGS or .*_RUNS",
+        match=r"has no vectors of its passages; .*--dense static.*=FOLDER, or set ORIENTEER_EMBEDDINGS or ORIENTEER_RUNS",
     ):
         make_agent(name, embedded)
     with pytest.raises(CheckpointMissingError, match="holds neither embeddings nor runs"):
         make_agent(f"{name}={tmp_path}", embedded)
-    with pytest.raises(CheckpointMissingError, match=r"no folder nowhere.*orienteer embed"):
+    with pytest.raises(CheckpointMissingError, match=r"no folder nowhere.*orienteer index --dense"):
         make_agent(f"{name}=nowhere", embedded)
 
 
