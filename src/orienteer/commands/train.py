@@ -7,7 +7,7 @@ only where something is trained.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.progress import Progress as Bar
 from rich.progress import track
 
 from orienteer.agents.pointer.config import TrainConfig as PointerConfig
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from orienteer.agents.t5.presets import Preset
     from orienteer.agents.t5.train import Judge
     from orienteer.data import Question
+    from orienteer.reader.mining import Evidence
+    from orienteer.reader.teacher import Teacher
     from orienteer.training.loop import Progress
 
 
@@ -57,6 +60,106 @@ def train_reader(config: ReaderConfig) -> None:
     calibration = [q for path in config.calibrate for q in _spread(questions_of([path]), 300)]
     a, b = finish(config.out, config.out / "int8", engine, calibration, config.threads)
     out.print(f"{config.out / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    index: Path = option("index that passages are mined from")
+    questions: tuple[Path, ...] = option("questions with answers (and gold passages); may be repeated")
+    out: Path = option("file of the rows, such as rows.jsonl.zst; what is finished lies beside it until then")
+    sources: str = option("how many questions of which source, such as nq_restored=2600,nq_dpr_dev=2600; none: all", "")
+    readers: tuple[Path, ...] = option(
+        "a teacher: a reader or a cross-encoder; may be repeated", (), names=("--reader",)
+    )
+    encoders: tuple[Path, ...] = option("a teacher: a bi-encoder; may be repeated", (), names=("--encoder",))
+    draws: int = option("passages looked at for each question", 60, min=1)
+    negatives: int = option("kept for each question", 6, min=1)
+    retrieved: int = option("passages kept that hold an answer, beside the gold one", 2, min=0)
+    seed: int = option("decides every draw", 0)
+    threads: int = option("threads to use", 2, min=1)
+
+
+@with_options(RowOptions)
+def train_reader_rows(options: RowOptions) -> None:
+    """Mine training rows for a reader, scored by teachers; run it again after a kill and it goes on.
+
+    orienteer train reader-rows --index my-index --questions train.jsonl.xz --reader CROSS-ENCODER --encoder BGE --out R
+    """
+    from orienteer.engine.open import open_engine
+    from orienteer.reader.mining import MiningConfig, mine, read_rows, write_rows
+    from orienteer.reader.teacher import fit_teachers, score_rows, with_teacher
+
+    work = options.out.with_name(options.out.name + ".work")
+    mined = work / "rows.jsonl.zst"
+    if not mined.exists():
+        work.mkdir(parents=True, exist_ok=True)
+        chosen = _of_sources(questions_of(options.questions), options.sources, options.seed)
+        how = MiningConfig(
+            draws=options.draws, negatives=options.negatives, retrieved=options.retrieved, seed=options.seed
+        )
+        write_rows(mined, mine(chosen, open_engine(options.index), how))
+    rows = list(read_rows(mined))
+    teachers = list(_teachers(options, work))
+    if teachers:
+        with Bar(console=err, disable=not err.is_terminal) as bar:
+            task = bar.add_task("teachers", total=len(rows))
+            scores = score_rows(rows, teachers, work / "scores", lambda done: bar.update(task, completed=done))
+        weights = fit_teachers(rows, scores)
+        out.print("logit = " + " + ".join(f"{w:.3f}·teacher {n}" for n, w in enumerate(weights[:-1], 1)))
+        rows = list(with_teacher(rows, scores, weights))
+    write_rows(options.out, rows)
+    out.print(f"{options.out}: {len(rows):,} questions, {sum(len(row.passages) for row in rows):,} passages")
+
+
+def _of_sources(questions: list[Question], sources: str, seed: int) -> list[Question]:
+    if not sources:
+        return questions
+    chosen: list[Question] = []
+    generator = random.Random(seed)
+    for each in sources.split(","):
+        source, _, count = each.partition("=")
+        having = [question for question in questions if question.source == source]
+        if not having or not count.isdigit():
+            known = ", ".join(sorted({question.source for question in questions}))
+            raise OrienteerError(f"--sources {each!r}: expected SOURCE=COUNT with a source among {known}")
+        chosen += generator.sample(having, min(int(count), len(having)))
+    generator.shuffle(chosen)
+    return chosen
+
+
+def _teachers(options: RowOptions, work: Path) -> Iterator[Teacher]:
+    from orienteer.data import Passage
+    from orienteer.dense.encoder import TextEncoder
+    from orienteer.reader.runtime import TrainedReader
+
+    for number, folder in enumerate(options.readers):
+        folder = _as_reader(folder, work / f"reader-{number}")
+        reader = TrainedReader.from_pretrained(folder, threads=options.threads)
+
+        def read(question: str, passages: Sequence[Evidence], reader: TrainedReader = reader) -> list[float]:
+            return [each.logit for each in reader.read(question, [Passage("", e.title, e.text) for e in passages])]
+
+        yield read
+    for folder in options.encoders:
+        encoder = TextEncoder.from_pretrained(folder, options.threads)
+
+        def cosine(question: str, passages: Sequence[Evidence], encoder: TextEncoder = encoder) -> list[float]:
+            vectors = encoder.encode([Passage("", each.title, each.text).contents for each in passages])
+            likeness: list[float] = (vectors @ encoder.encode_questions([question])[0]).tolist()
+            return likeness
+
+        yield cosine
+
+
+def _as_reader(name: Path, converted: Path) -> Path:
+    """A reader's own folder, or that of the reader which a BERT is before any training."""
+    _need_torch()
+    from orienteer.reader.model import ReaderModel, load_tokenizer, reader_folder
+
+    if folder := reader_folder(name):
+        return folder
+    ReaderModel.from_pretrained(name).save_pretrained(converted, load_tokenizer(name), base=name.name)
+    return converted
 
 
 @with_options(SessionFiles, PointerConfig)
@@ -332,6 +435,7 @@ def _spread(questions: Sequence[Question], count: int) -> Sequence[Question]:
 
 app = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
 for command in (
-    train_reader, train_agreement, train_pointer, train_lookahead, train_t5, train_answerer, train_muzero,
+    train_reader, train_reader_rows, train_agreement, train_pointer, train_lookahead, train_t5, train_answerer,
+    train_muzero,
 ):  # fmt: skip
-    app.command(command.__name__.removeprefix("train_"))(command)
+    app.command(command.__name__.removeprefix("train_").replace("_", "-"))(command)

@@ -24,6 +24,7 @@ class Example:
     spans: tuple[tuple[int, int], ...]  # places in window.ids, both ends inclusive
     selects: bool  # whether the selection losses count it: questions without negatives teach spans only
     group: int  # the draw it belongs to: a positive passage and its negatives stay together
+    teacher: float | None = None  # the logit that a teacher gave the passage
 
 
 def batches(rows: Sequence[TrainingRow], tokenizer: Tokenizer, config: StreamConfig) -> Iterator[list[Example]]:
@@ -119,7 +120,7 @@ def _example(draw: _Draw, head: list[int], text: Pieces, room: int, generator: r
     window = window_at(head, text, start, room)
     shift = len(head) - start
     inside = tuple((s + shift, e + shift) for s, e in spans if s >= start and e < start + len(window.offsets))
-    return Example(window, inside, draw.selects, draw.group)
+    return Example(window, inside, draw.selects, draw.group, draw.evidence.teacher)
 
 
 def piece_span(offsets: Sequence[Offset], start: int, end: int) -> tuple[int, int] | None:

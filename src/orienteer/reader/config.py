@@ -84,7 +84,7 @@ class TrainConfig(LoopConfig):
     clip: float = 1.0
     select_weight: float = 1.5
     rank_weight: float = 1.0
-    teacher_weight: float = 1.0
+    teacher_weight: float = option("of what teachers say, beside what is known of the answer", 1.0, min=0.0)
     part: int = 4
     freeze_embeddings: bool = True
     rounded_part: float = 0.25

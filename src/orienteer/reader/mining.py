@@ -27,11 +27,15 @@ Span = tuple[int, int]  # character offsets into a passage's text, the end exclu
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A passage as training sees it: no id. A negative has no spans."""
+    """A passage as training sees it: no id. A negative has no spans.
+
+    `teacher` is the logit that a teacher gives it, where one was asked (`teacher.py`).
+    """
 
     title: str
     text: str
     spans: tuple[Span, ...] = ()
+    teacher: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,10 @@ class TrainingRow:
     gold: Evidence | None
     retrieved: tuple[Evidence, ...]
     negatives: tuple[Evidence, ...]
+
+    @property
+    def passages(self) -> tuple[Evidence, ...]:
+        return (*((self.gold,) if self.gold else ()), *self.retrieved, *self.negatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +176,13 @@ def _fields(row: TrainingRow) -> dict[str, Any]:
 
 
 def _evidence_fields(evidence: Evidence) -> dict[str, Any]:
-    return {"title": evidence.title, "text": evidence.text, "spans": evidence.spans}
+    fields = {"title": evidence.title, "text": evidence.text, "spans": evidence.spans}
+    return fields if evidence.teacher is None else {**fields, "teacher": evidence.teacher}
 
 
 def _evidence(fields: dict[str, Any]) -> Evidence:
-    return Evidence(fields["title"], fields["text"], tuple((int(s), int(e)) for s, e in fields["spans"]))
+    spans = tuple((int(s), int(e)) for s, e in fields["spans"])
+    return Evidence(fields["title"], fields["text"], spans, fields.get("teacher"))
 
 
 def _lines(path: Path) -> Iterator[bytes]:

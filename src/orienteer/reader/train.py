@@ -92,11 +92,11 @@ def _loss(
     selection = binary_cross_entropy_with_logits(select, truth, chosen, reduction="sum")
     selection = selection / max(1, sum(e.selects for e in batch))
     rank = rank_loss(select, part) / len(groups_of(batch))
-    taught = select.sum() * 0.0
+    taught = order_loss(select, part) / max(1, sum(e.teacher is not None for e in batch))
     if teacher is not None:
         with torch.no_grad():
             outputs = teacher(ids, types, mask)
-        taught = teacher_loss((select, start, end), outputs, part) / len(batch)
+        taught = taught + teacher_loss((select, start, end), outputs, part) / len(batch)
     loss = span + config.select_weight * selection + config.rank_weight * rank + config.teacher_weight * taught
     return loss, {"span": span, "select": selection, "rank": rank, "teacher": taught}
 
@@ -127,6 +127,17 @@ def rank_loss(select: Tensor, part: Sequence[Example]) -> Tensor:
         held = [i for i in places if part[i].spans]
         if held and len(held) < len(places):
             total = total + torch.logsumexp(select[places], 0) - torch.logsumexp(select[held], 0)
+    return total
+
+
+def order_loss(select: Tensor, part: Sequence[Example]) -> Tensor:
+    """Cross-entropy with the cached teacher's softmax over the passages of a draw, a sum over passages with a logit."""
+    total = select.sum() * 0.0
+    for group in groups_of(part):
+        places = [i for i, example in enumerate(part) if example.group == group[0].group]
+        if len(places) > 1 and all(part[i].teacher is not None for i in places):
+            wanted = torch.softmax(torch.tensor([part[i].teacher for i in places]), 0)
+            total = total - len(places) * (wanted * torch.log_softmax(select[places], 0)).sum()
     return total
 
 
