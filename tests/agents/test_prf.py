@@ -145,5 +145,5 @@ def test_the_background_is_exact_from_the_index_and_near_it_elsewhere(embedded: 
     counts = [indexed.counts(passage) for passage in PASSAGES]
     for term, count in whole.items():
         assert indexed.background(term, counts) == count / whole.total()
-        assert analysed.background(term, counts) == pytest.approx(count / whole.total(), rel=1.0)
+        assert 0.5 < analysed.background(term, counts) * whole.total() / count < 2
     assert indexed.background("zyxwv", counts) == analysed.background("zyxwv", counts) == 0
