@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo serve test test-fast test-train test-all test-page test-opensearch bench lint docs picture clean
+.PHONY: help install demo serve test test-fast test-train test-all test-page test-opensearch bench lint docs picture results-check clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -76,6 +76,9 @@ lint: $(DEV)  ## ruff, mypy, the order of imports
 docs: $(DOCS)  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
+
+results-check: $(DEV)  ## the numbers in README and docs are those of the files under results/
+	$(BIN)/python tools/check_results.py
 
 picture: $(DEV)  ## the import graph in ARCHITECTURE.md's picture
 	$(BIN)/python tools/import_graph.py docs/pictures/imports.svg

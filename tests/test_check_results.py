@@ -1,0 +1,40 @@
+"""The tables of README and docs show what the files under results/ hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def tool() -> Any:
+    spec = importlib.util.spec_from_file_location("check_results", ROOT / "tools" / "check_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["check_results"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_number_of_every_checked_table_is_the_files(tool: Any) -> None:
+    for name in tool.DOCUMENTS:
+        assert tool.problems(ROOT / name) == []
+
+
+def test_a_changed_number_an_unknown_agent_and_an_unchecked_document_are_named(tool: Any, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    document = tmp_path / "README.md"
+    document.write_text(text.replace("| 36.0 | 71.0 |", "| 36.1 | 71.0 |").replace("| `ensemble`", "| `orchestra`"))
+    wrong = tool.problems(document, ROOT)
+    assert len(wrong) == 4
+    assert "bm25+ps, NDCG@5 in test is 36.1, the file has 35.9" in wrong[0]
+    assert "no NDCG@5 of orchestra" in wrong[1]
+    document.write_text(text.replace("<!-- checked:", "<!-- not checked:"))
+    assert tool.problems(document, ROOT) == ["README.md: no table is checked"]

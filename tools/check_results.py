@@ -1,0 +1,124 @@
+"""Checks that tables in README and docs show the numbers of the files under results/: `make results-check`.
+
+A table is checked where a comment before it names its file:
+
+    <!-- checked: results/agents/test -->                       columns are measures of this folder's summaries
+    <!-- checked: results/agents -->                            a column head names the set: `dev` NDCG@5
+    <!-- checked: results/agents NDCG@5 / Top-5 / read -->      a cell holds several measures, with slashes between
+
+A row is an agent's: the first name in backticks. Every number must equal the file's, rounded as the table rounds it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from orienteer.evaluation.measures import MEASURES
+from orienteer.evaluation.summaries import stored_rows
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ("README.md", "docs/results.md", "results/agents/README.md", "docs/vectors.md")
+NAMES = {"read": "passages_read", "right passage among those read": "found"}
+
+_MARK = re.compile(r"<!-- checked: (\S+)(?: (.+?))? -->")
+_CODE = re.compile(r"`([^`]+)`")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a document, and where it should come from."""
+
+    place: str
+    shown: str
+    folder: Path
+    agent: str
+    measure: str
+
+
+def figures(document: Path, root: Path = ROOT) -> Iterator[Figure]:
+    """Every number of the checked tables of a document."""
+    lines = document.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if mark := _MARK.fullmatch(line.strip()):
+            table = list(_rows(lines[number + 1 :]))
+            yield from _figures(f"{document.name}:{number + 1}", root / mark[1], mark[2], table)
+
+
+def problems(document: Path, root: Path = ROOT) -> list[str]:
+    """What is wrong with the document's tables, in words; none where all is well."""
+    wrong, count = [], 0
+    for each in figures(document, root):
+        count += 1
+        expected = _metrics(each.folder).get(each.agent, {}).get(each.measure)
+        if expected is None:
+            wrong.append(f"{each.place}: {each.folder.name} has no {each.measure} of {each.agent}")
+        elif not _equal(each.shown, expected):
+            where = f"{each.agent}, {each.measure} in {each.folder.name}"
+            wrong.append(f"{each.place}: {where} is {each.shown}, the file has {expected:.3f}")
+    return wrong or ([] if count else [f"{document.name}: no table is checked"])
+
+
+def _rows(lines: list[str]) -> Iterator[list[str]]:
+    started = False
+    for line in lines:
+        if line.startswith("|"):
+            started = True
+            yield [cell.strip() for cell in line.strip().strip("|").split("|")]
+        elif started or line.strip():
+            return
+
+
+def _figures(place: str, folder: Path, measures: str | None, table: list[list[str]]) -> Iterator[Figure]:
+    head, _, *rows = table
+    columns, at = [], folder
+    for cell in head[1:]:
+        if named := _CODE.search(cell):
+            at = folder / named[1]
+        columns.append((at, measures or _CODE.sub("", cell).strip()))
+    for row in rows:
+        agent = _CODE.search(row[0])
+        if agent is None:
+            continue
+        for cell, (where, label) in zip(row[1:], columns, strict=True):
+            shown = [each.strip(" *") for each in cell.split("/")]
+            for value, measure in zip(shown, label.split("/"), strict=True):
+                if _NUMBER.fullmatch(value):
+                    yield Figure(place, value, where, agent[1], NAMES.get(measure.strip(), measure.strip()))
+
+
+def _equal(shown: str, expected: float) -> bool:
+    digits = len(shown.partition(".")[2])
+    return abs(Decimal(shown) - Decimal(str(expected))) <= Decimal("0.5000001") * Decimal(10) ** -digits
+
+
+@cache
+def _metrics(folder: Path) -> dict[str, dict[str, float]]:
+    """Each agent's measures: the means of its values by question."""
+    return {
+        agent: {
+            measure: float(np.nanmean(np.array(values, np.float64))) * (100 if MEASURES[measure].percent else 1)
+            for measure, values in row["values"].items()
+        }
+        for agent, row in stored_rows(folder).items()
+    }
+
+
+def main() -> int:
+    wrong = [problem for name in DOCUMENTS for problem in problems(ROOT / name)]
+    print(
+        "\n".join(wrong) or f"{sum(len(list(figures(ROOT / name))) for name in DOCUMENTS)} numbers agree with results/"
+    )
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
