@@ -129,7 +129,8 @@ def _of_sources(questions: list[Question], sources: str, seed: int) -> list[Ques
 
 def _teachers(options: RowOptions, work: Path) -> Iterator[Teacher]:
     from orienteer.data import Passage
-    from orienteer.dense.encoder import TextEncoder
+    from orienteer.dense import open_encoder
+    from orienteer.dense.encoder import Encoder
     from orienteer.reader.runtime import TrainedReader
 
     for number, folder in enumerate(options.readers):
@@ -141,9 +142,9 @@ def _teachers(options: RowOptions, work: Path) -> Iterator[Teacher]:
 
         yield read
     for folder in options.encoders:
-        encoder = TextEncoder.from_pretrained(folder, options.threads)
+        encoder = open_encoder(str(folder), options.threads)
 
-        def cosine(question: str, passages: Sequence[Evidence], encoder: TextEncoder = encoder) -> list[float]:
+        def cosine(question: str, passages: Sequence[Evidence], encoder: Encoder = encoder) -> list[float]:
             vectors = encoder.encode([Passage("", each.title, each.text).contents for each in passages])
             likeness: list[float] = (vectors @ encoder.encode_questions([question])[0]).tolist()
             return likeness
