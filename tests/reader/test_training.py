@@ -308,20 +308,6 @@ def test_the_runtime_pools_as_training_does(cross_encoder: Path, tmp_path: Path)
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in model.state_dict().items())
 
 
-def test_bfloat16_stays_near_float32_and_learns(base: Path, tmp_path: Path):
-    exact = ReaderModel.from_pretrained(base).eval()
-    half = ReaderModel.from_pretrained(base).eval()
-    half.compute_in_bfloat16()
-    with torch.no_grad():
-        wanted, found = exact(*example_inputs()), half(*example_inputs())
-    assert all(value.dtype == torch.float32 for value in found)
-    assert not torch.equal(wanted[0], found[0])
-    assert torch.allclose(wanted[0], found[0], atol=0.3)
-    losses: list[Progress] = []
-    train(rows(), config(base, tmp_path, steps=30, bfloat16=True), show=losses.append)
-    assert (tmp_path / "model.safetensors").exists()
-
-
 def test_only_sources_that_teach_ranking_get_more_negatives():
     shares = {"ranks": Share(0.5, 3.0), "spans": Share(0.5, 0.25)}
     assert with_negatives(shares, 0) == shares

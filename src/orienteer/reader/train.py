@@ -46,10 +46,6 @@ def train(
     for layer in model.encoder.encoder.layer[: config.freeze_layers]:
         layer.requires_grad_(False)
 
-    if config.bfloat16:
-        for each in (model, teacher):
-            if each is not None:
-                each.compute_in_bfloat16()
     shares = with_negatives(config.stream.shares, config.negatives)
 
     def stream(_: Cursor, step: int) -> Iterator[tuple[Cursor, list[Example]]]:
