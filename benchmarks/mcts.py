@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 
 from orienteer.agents.action_space import SLOTS
-from orienteer.agents.muzero.config import SMALL, NetworkConfig
+from orienteer.agents.muzero.config import SMALL, NetworkConfig, SearchSettings
 from orienteer.agents.muzero.grammar import (
     STATE_SIZE,
     USES_INDEX,
@@ -33,7 +33,7 @@ from orienteer.agents.muzero.grammar import (
     query_grammar,
 )
 from orienteer.agents.muzero.learned_model import LearnedModel
-from orienteer.agents.muzero.mcts import Expansion, SearchSettings, search
+from orienteer.agents.muzero.mcts import Expansion, search
 from orienteer.agents.muzero.model_files import load_pretrained
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.representation import EncodedObservation

@@ -80,8 +80,8 @@ def train_muzero(options: MuZeroOptions) -> None:
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "train") from None
     from orienteer.agents.muzero.config import preset as preset_of
+    from orienteer.agents.muzero.learner import MuZeroModel
     from orienteer.agents.muzero.model_files import LARGEST, SHIPPED, load_pretrained
-    from orienteer.agents.muzero.networks_torch import MuZeroModel
     from orienteer.agents.muzero.self_play import Actor, ActorFactory
 
     torch.manual_seed(options.seed)
@@ -118,7 +118,7 @@ def train_muzero(options: MuZeroOptions) -> None:
     )
     h = None
     if options.train_h:
-        from orienteer.agents.muzero.networks_torch import TrainableEncoder
+        from orienteer.agents.muzero.learner import TrainableEncoder
 
         h = TrainableEncoder(context.base, context.grammar.grammar)
     parts = RunComponents(

@@ -13,9 +13,8 @@ from tiny_networks import WHOLE, WIDTH, index_trie, word_table
 
 from orienteer.agents.action_space import SLOTS
 from orienteer.agents.encoding import Rendered
-from orienteer.agents.muzero.config import Config, NetworkConfig, Support, TrainingConfig
+from orienteer.agents.muzero.config import Config, NetworkConfig, SearchSettings, Support, TrainingConfig
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.model_files import published
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.planning import plan_steps

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from orienteer.agents.muzero.mcts.search import Expansion, Model, RootNoise, noisy_priors
-from orienteer.agents.muzero.mcts.tree import SearchSettings
+from orienteer.agents.muzero.config import SearchSettings
+from orienteer.agents.muzero.mcts import Expansion, Model, RootNoise, noisy_priors
 
 QUIET = RootNoise()
 

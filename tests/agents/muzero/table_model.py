@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from orienteer.agents.muzero.mcts.search import Expansion, Int32s
+from orienteer.agents.muzero.mcts import Expansion, Int32s
 
 
 class RandomModel:

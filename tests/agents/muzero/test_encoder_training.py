@@ -24,7 +24,7 @@ from typer.testing import CliRunner  # noqa: E402
 from orienteer.agents import make_agent  # noqa: E402
 from orienteer.agents.action_space import grammar_bits  # noqa: E402
 from orienteer.agents.muzero import model_files as folder  # noqa: E402
-from orienteer.agents.muzero.networks_torch import MuZeroModel, TrainableEncoder  # noqa: E402
+from orienteer.agents.muzero.learner import MuZeroModel, TrainableEncoder  # noqa: E402
 from orienteer.agents.muzero.representation import Encoder  # noqa: E402
 from orienteer.agents.muzero.self_play import Actor, play_episodes  # noqa: E402
 from orienteer.agents.muzero.train import ChunkReport, Run, RunComponents, train  # noqa: E402

@@ -14,7 +14,6 @@ from tiny_networks import random_tensors
 
 from orienteer.agents.imitation import by_id
 from orienteer.agents.muzero.batch import BatchMaker, UnrollStart
-from orienteer.agents.muzero.collapse_detector import CollapseDetector, CollapseLimits
 from orienteer.agents.muzero.config import Config, TrainingConfig
 from orienteer.agents.muzero.demonstrations import demonstrations
 from orienteer.agents.muzero.grammar import OPERATOR, OPERATORS, USES_INDEX, query_grammar
@@ -204,22 +203,6 @@ def test_the_oldest_episodes_go_first_and_stay_counted(trajectories: list[Trajec
 def test_nothing_to_draw_from_is_an_error() -> None:
     with pytest.raises(OrienteerError, match="nothing to learn from"):
         ReplayBuffer(TrainingConfig(), 0.9).sample(1, np.random.default_rng(0))
-
-
-def test_a_run_is_stopped_when_rewards_go_and_not_before() -> None:
-    watch = CollapseDetector(CollapseLimits(entropy=0.1, reward=0.05, patience=2))
-    assert [watch.update(1.0, 0.2) for _ in range(20)] == [None] * 20
-    said = [watch.update(1.0, 0.0) for _ in range(9)]
-    assert said[:5] == [None] * 5
-    assert "mean reward has fallen" in str(said[-1])
-    assert CollapseDetector.from_dict(watch.limits, watch.as_dict()) == watch
-
-
-def test_the_luck_of_a_few_episodes_does_not_stop_a_run() -> None:
-    """Chunks of 16 episodes whose mean is 0.10 in truth, give or take 0.04, as real ones are."""
-    for seed in range(50):
-        watch, draw = CollapseDetector(CollapseLimits()), np.random.default_rng(seed)
-        assert [watch.update(1.0, float(draw.normal(0.10, 0.04))) for _ in range(300)] == [None] * 300
 
 
 @pytest.mark.parametrize("shape", ["short", "paper"])

@@ -12,9 +12,10 @@ from test_tree_search import grown, tree_of
 from tiny_networks import SIZES, random_encoding, random_root, random_tensors, tiny_networks, word_table
 
 from orienteer.agents.action_space import SLOTS
+from orienteer.agents.muzero.config import SearchSettings
 from orienteer.agents.muzero.grammar import join_tries, query_grammar
 from orienteer.agents.muzero.learned_model import LearnedModel
-from orienteer.agents.muzero.mcts import SearchSettings, search
+from orienteer.agents.muzero.mcts import search
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.planning import plan_steps
 from orienteer.agents.muzero.root import node_prior_logits, root_state

@@ -19,10 +19,10 @@ from orienteer.agents.action_space import SLOT_OF, SLOTS, grammar_bits
 from orienteer.agents.check import check_agent
 from orienteer.agents.muzero.agent import MuZeroAgent
 from orienteer.agents.muzero.batch import BatchMaker, UnrollStart
-from orienteer.agents.muzero.config import Config
+from orienteer.agents.muzero.config import Config, SearchSettings
 from orienteer.agents.muzero.grammar import FIELD, NODE, OPERATOR, USES_INDEX, query_grammar
 from orienteer.agents.muzero.learned_model import LearnedModel
-from orienteer.agents.muzero.mcts import SearchSettings, search
+from orienteer.agents.muzero.mcts import search
 from orienteer.agents.muzero.planning import plan_steps
 from orienteer.agents.muzero.replay import rule_sequence
 from orienteer.agents.muzero.representation import IDLE_VALUE, LookaheadPrior

@@ -19,17 +19,22 @@ from little_vocabulary import SPELLING, choices, moved, term  # noqa: E402
 from tiny_networks import WHOLE, WIDTH, index_trie, word_table  # noqa: E402
 
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, BatchMaker, UnrollStart  # noqa: E402
-from orienteer.agents.muzero.collapse_detector import CollapseLimits  # noqa: E402
 from orienteer.agents.muzero.config import Support  # noqa: E402
 from orienteer.agents.muzero.grammar import WORD_ENDS, join_tries  # noqa: E402
-from orienteer.agents.muzero.learner import losses, make_optimiser  # noqa: E402
+from orienteer.agents.muzero.learner import MuZeroModel, decoded, losses, make_optimiser, two_hot  # noqa: E402
 from orienteer.agents.muzero.model_files import publish, published  # noqa: E402
 from orienteer.agents.muzero.networks import Networks, dynamics, expected_value, head_hidden, rule_logits  # noqa: E402
-from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, two_hot  # noqa: E402
 from orienteer.agents.muzero.replay import ReplayBuffer, rule_sequence  # noqa: E402
 from orienteer.agents.muzero.root import root_state  # noqa: E402
 from orienteer.agents.muzero.self_play import ActorTask  # noqa: E402
-from orienteer.agents.muzero.train import ChunkReport, Run, RunComponents, train  # noqa: E402
+from orienteer.agents.muzero.train import (  # noqa: E402
+    ChunkReport,
+    CollapseDetector,
+    CollapseLimits,
+    Run,
+    RunComponents,
+    train,
+)
 from orienteer.agents.muzero.tries import local_tries  # noqa: E402
 from orienteer.errors import TrainingError  # noqa: E402
 from orienteer.training import checkpoint  # noqa: E402
@@ -404,3 +409,19 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     other = replace(CONFIG, networks=replace(CONFIG.networks, lstm=16))
     with pytest.raises(TrainingError, match="another folder"):
         train(other, Run(tmp_path, chunks=2), parts_of(other))
+
+
+def test_a_run_is_stopped_when_rewards_go_and_not_before() -> None:
+    watch = CollapseDetector(CollapseLimits(entropy=0.1, reward=0.05, patience=2))
+    assert [watch.update(1.0, 0.2) for _ in range(20)] == [None] * 20
+    said = [watch.update(1.0, 0.0) for _ in range(9)]
+    assert said[:5] == [None] * 5
+    assert "mean reward has fallen" in str(said[-1])
+    assert CollapseDetector.from_dict(watch.limits, watch.as_dict()) == watch
+
+
+def test_the_luck_of_a_few_episodes_does_not_stop_a_run() -> None:
+    """Chunks of 16 episodes whose mean is 0.10 in truth, give or take 0.04, as real ones are."""
+    for seed in range(50):
+        watch, draw = CollapseDetector(CollapseLimits()), np.random.default_rng(seed)
+        assert [watch.update(1.0, float(draw.normal(0.10, 0.04))) for _ in range(300)] == [None] * 300

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from reference_search import Node, reference_search
 from table_model import Bandit, Ladder, RandomModel
 
-from orienteer.agents.muzero.mcts import RootNoise, SearchResult, SearchSettings, policy_of, root_noise, sample, search
+from orienteer.agents.muzero.config import SearchSettings
+from orienteer.agents.muzero.mcts import RootNoise, SearchResult, policy_of, root_noise, sample, search
 from orienteer.errors import OrienteerError
 
 PLAIN = SearchSettings(noise_share=0.0)

@@ -12,9 +12,8 @@ from tiny_networks import SIZES, random_tensors
 from tiny_pointer import CONFIG as BERT
 from tiny_pointer import pointer_tensors, pointer_tokenizer
 
-from orienteer.agents.muzero.config import Config, TrainingConfig
+from orienteer.agents.muzero.config import Config, SearchSettings, TrainingConfig
 from orienteer.agents.muzero.grammar import query_grammar
-from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.model_files import PretrainedEncoder, save_folder
 from orienteer.models.model_folder import Tensors
 from orienteer.query import GRAMMARS

@@ -9,9 +9,8 @@ from little_vocabulary import SPELLING, TERMS, little_tokenizer
 from numpy.typing import NDArray
 
 from orienteer.agents.action_space import SLOTS
-from orienteer.agents.muzero.config import Config, NetworkConfig, Support, TrainingConfig
+from orienteer.agents.muzero.config import Config, NetworkConfig, SearchSettings, Support, TrainingConfig
 from orienteer.agents.muzero.grammar import QueryGrammar
-from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.representation import EncodedObservation
 from orienteer.agents.muzero.root import RootState, root_state

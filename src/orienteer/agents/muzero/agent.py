@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from orienteer.agents.action_space import can_refine
+from orienteer.agents.muzero.config import SearchSettings
 from orienteer.agents.muzero.grammar import QueryGrammar, query_grammar
-from orienteer.agents.muzero.mcts import SearchSettings
 from orienteer.agents.muzero.model_files import SHIPPED, MuZeroFiles, load_folder
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.planning import PlannedStep, SearchTrace, plan_steps

@@ -28,7 +28,7 @@ from orienteer.agents.muzero.grammar import (
     legal_actions,
     max_legal_actions,
 )  # fmt: skip
-from orienteer.agents.muzero.mcts.search import Expansion
+from orienteer.agents.muzero.mcts import Expansion
 from orienteer.agents.muzero.networks import (
     Float32s,
     Linear,

@@ -1,21 +1,259 @@
-"""MuZero's losses along unrollings: policy, value and reward; and the optimiser. Needs torch."""
+"""The learner: the networks in PyTorch, MuZero's losses along unrollings, the optimiser. Needs torch.
+
+`MuZeroModel` is g, f and their inputs, `TrainableEncoder` is h. Tensor names and shapes are those that `networks.py`
+and `representation.py` read; tests compare their outputs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import log_softmax
+from transformers import BertConfig, BertModel
 
+from orienteer.agents.action_space import grammar_bits
+from orienteer.agents.encoding import SOURCES, mark_ids
+from orienteer.agents.lookahead.value_model import PREFIX
 from orienteer.agents.muzero.batch import INDEX_PIECE, LOCAL_PIECE, RULE, Batch
-from orienteer.agents.muzero.config import Support, TrainingConfig
-from orienteer.agents.muzero.networks_torch import MuZeroModel, decoded, scaled_gradient, two_hot
-from orienteer.agents.muzero.replay import TrajectoryStep
+from orienteer.agents.muzero.config import NetworkConfig, Support, TrainingConfig
+from orienteer.agents.muzero.model_files import PretrainedEncoder
+from orienteer.agents.muzero.replay import TokenRow, TrajectoryStep
+from orienteer.agents.muzero.representation import idf_values, ps_values
 from orienteer.agents.muzero.tries import Trie
+from orienteer.agents.pointer.model import PointerModel
+from orienteer.errors import ModelCorruptError, TrainingError
+from orienteer.models.model_folder import dequantise
+from orienteer.query import Grammar
+
+WORD_BASIS = 64  # principal components of the word table that represent pieces
+
+
+class Head(nn.Module):
+    """A head of f: linear, ReLU, layer norm, linear."""
+
+    def __init__(self, inner: int, hidden: int, outer: int | Support) -> None:
+        super().__init__()
+        numbers = torch.zeros(outer) if isinstance(outer, int) else _numbers(outer)
+        self.hidden = nn.Linear(inner, hidden)
+        self.norm = nn.LayerNorm(hidden)
+        self.out = nn.Linear(hidden, len(numbers))
+        # At first the policy is its prior, and values and rewards are about 0, as most are: otherwise the first
+        # searches would follow random values.
+        nn.init.normal_(self.out.weight, std=0.01)
+        spread = 1.0 if isinstance(outer, int) else (outer.high - outer.low) / (outer.bins - 1)
+        with torch.no_grad():
+            self.out.bias.copy_(-0.5 * (numbers / spread) ** 2)
+
+    def query(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(torch.relu(self.hidden(x)))
+        return normed
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.out(self.query(x))
+        return logits
+
+
+class Dynamics(nn.Module):
+    """g: a layer-normalised LSTM; its state is (hidden, cell)."""
+
+    def __init__(self, config: NetworkConfig, rules: int) -> None:
+        super().__init__()
+        self.units, self.relu = config.lstm, config.gates == "relu"
+        self.rules = nn.Embedding(rules, config.embed)
+        self.input = nn.Linear(config.embed, 4 * config.lstm)
+        self.input_norm = nn.LayerNorm(4 * config.lstm)
+        self.state = nn.Linear(config.lstm, 4 * config.lstm)
+        self.state_norm = nn.LayerNorm(4 * config.lstm)
+        self.cell_norm = nn.LayerNorm(config.lstm)
+
+    def forward(self, embeds: Tensor, state: Tensor) -> Tensor:
+        """embeds [n, embed], state [n, 2 · lstm] → [n, 2 · lstm]"""
+        before, cell = state.split(self.units, 1)
+        i, f, c, o = (self.input_norm(self.input(embeds)) + self.state_norm(self.state(before))).split(self.units, 1)
+        gate = torch.relu if self.relu else torch.sigmoid
+        cell = self.cell_norm(gate(f + 1) * cell + gate(i) * torch.tanh(c))
+        return torch.cat([gate(o) * torch.tanh(cell), cell], 1)
+
+
+class MuZeroModel(nn.Module):
+    """Everything but h.
+
+    summary, width   lengths of the encoder's outputs (see `encoding_sizes`)
+    words            [pieces, width of the encoder] its word table
+    """
+
+    words: Tensor
+
+    def __init__(self, config: NetworkConfig, rules: int, summary: int, width: int, words: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.config, self.rules = config, rules
+        self.start = nn.Linear(summary + config.gru, 2 * config.lstm)
+        self.past = nn.GRU(config.embed, config.gru, batch_first=True)
+        basis = min(WORD_BASIS, words.shape[1])
+        self.register_buffer("basis", torch.from_numpy(_basis(words, basis)))
+        self.register_buffer("words", torch.from_numpy(words) @ self.basis.T, persistent=False)
+        self.piece_key = nn.Linear(basis, config.head, bias=False)
+        self.piece_embed = nn.Linear(basis, config.embed, bias=False)
+        self.word_key = nn.Linear(width, config.head, bias=False)
+        self.word_embed = nn.Linear(width, config.embed, bias=False)
+        for layer in (self.piece_key, self.word_key):
+            nn.init.normal_(layer.weight, std=0.01)
+        self.dynamics = Dynamics(config, rules)
+        self.policy = Head(2 * config.lstm, config.head, rules)
+        self.value = Head(2 * config.lstm, config.head, config.value)
+        self.reward = Head(config.lstm, config.head, config.reward)
+        self.prior_scale = nn.Parameter(torch.ones(()))
+
+    def initial_state(self, whole: Tensor, past: Tensor, lengths: Tensor) -> Tensor:
+        """The root state [n, 2 · lstm] from summaries [n, size] and actions [n, history], padded with -1 at the end."""
+        return torch.tanh(self.start(torch.cat([whole, self._encode_history(past, lengths)], 1)))
+
+    def _encode_history(self, past: Tensor, lengths: Tensor) -> Tensor:
+        """The GRU's state [n, gru] after each row's last action; 0 where there is none."""
+        if past.shape[1] == 0:
+            return torch.zeros(len(past), self.config.gru)
+        states, _ = self.past(self.embed(past.clamp(min=0)))  # [n, past, gru]
+        last = states[torch.arange(len(past)), (lengths - 1).clamp(min=0)]
+        return torch.where((lengths > 0).unsqueeze(1), last, torch.zeros_like(last))
+
+    def embed(self, actions: Tensor) -> Tensor:
+        """Embeddings of actions without context."""
+        rules = self.dynamics.rules(actions.clamp(max=self.rules - 1))
+        pieces = self.piece_embed(self.words[(actions - self.rules).clamp(min=0)])
+        return torch.where((actions < self.rules).unsqueeze(-1), rules, pieces)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """The weights by the names of a model folder."""
+        return {name: value.numpy(force=True).copy() for name, value in self.state_dict().items()}
+
+
+def _basis(words: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """The first principal components [size, width] of a word table, scaled to unit variance."""
+    centred = words.astype(np.float64) - words.mean(0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(words))
+    order = np.argsort(-values)[:size]
+    scale = 1 / np.sqrt(np.maximum(values[order], 1e-12))
+    found: NDArray[np.float32] = (vectors[:, order].T * scale[:, None]).astype(np.float32)
+    return found
+
+
+def two_hot(values: Tensor, support: Support) -> Tensor:
+    """Each value as shares of the two nearest numbers of a support [..., bins]; values are clipped to it."""
+    position = (
+        (values.clamp(support.low, support.high) - support.low) / (support.high - support.low) * (support.bins - 1)
+    )
+    low = position.floor().clamp(max=support.bins - 2)
+    high = (position - low).unsqueeze(-1)
+    shares = torch.zeros(*values.shape, support.bins, dtype=values.dtype)
+    shares.scatter_(-1, low.long().unsqueeze(-1), 1 - high)
+    return shares.scatter_(-1, low.long().unsqueeze(-1) + 1, high)
+
+
+def decoded(logits: Tensor, support: Support) -> Tensor:
+    """The mean of categorical logits [n, bins]."""
+    return (torch.softmax(logits, -1) * _numbers(support)).sum(-1)
+
+
+def _numbers(support: Support) -> Tensor:
+    return torch.linspace(support.low, support.high, support.bins)
+
+
+def scaled_gradient(x: Tensor, factor: float) -> Tensor:
+    """The same value with its gradient scaled."""
+    return x * factor + x.detach() * (1 - factor)
+
+
+class TrainableEncoder(nn.Module):
+    """The cloned agent's network, with one more vector for a token's idf and one for its passage's PS.
+
+    Both start at 0: h starts as the clone's.
+    """
+
+    def __init__(self, base: PretrainedEncoder, grammar: Grammar) -> None:
+        super().__init__()
+        quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        tensors = {name: value for name, value in dequantise(base.tensors).items() if not name.startswith(PREFIX)}
+        encoder = BertModel(BertConfig(**{**base.bert, **quiet}), add_pooling_layer=False)
+        marks = mark_ids(base.plain_tokenizer())
+        self.clone = PointerModel(encoder, marks, len(tensors["mix.bias"]))
+        layers = [
+            torch.from_numpy(tensors.pop(name)) if name in tensors else None for name in ("layers.idf", "layers.ps")
+        ]
+        table = tensors["encoder.embeddings.word_embeddings.weight"]
+        state = {name: torch.from_numpy(value.copy()) for name, value in tensors.items()}
+        try:
+            self.clone.load_state_dict({**state, "marks": torch.from_numpy(table[marks].copy())})
+        except RuntimeError as error:
+            raise ModelCorruptError(f"not the weights of an h: {error}") from None
+        # Word embeddings stay fixed: the keys of pieces depend on them.
+        encoder.embeddings.word_embeddings.requires_grad_(False)
+        encoder.embeddings.position_embeddings.requires_grad_(False)
+        width = encoder.config.hidden_size
+        self.idf, self.ps = (nn.Parameter(torch.zeros(width) if each is None else each.clone()) for each in layers)
+        self.register_buffer("idf_values", torch.from_numpy(idf_values()), persistent=False)
+        self.register_buffer("ps_values", torch.from_numpy(ps_values()), persistent=False)
+        self.register_buffer("bits", torch.from_numpy(grammar_bits(grammar)), persistent=False)
+
+    def forward(self, steps: Sequence[TrajectoryStep]) -> tuple[Tensor, Tensor]:
+        """Encodes steps: summaries [n, size], terms [all terms, width]."""
+        rows = [step.token_row for step in steps if step.token_row is not None]
+        if len(rows) != len(steps):
+            raise TrainingError("steps without their tokens cannot train h; play them with --train-h from the start")
+        states = self._states(rows)
+        length, width = states.shape[1], states.shape[2]
+        groups, pieces, owners, first = [], [], [], 0
+        for number, row in enumerate(rows):
+            found = row.occurrences.astype(np.int64)
+            groups.append((found[:, 0] + first) * len(SOURCES) + found[:, 1])
+            pieces.append(found[:, 2] + number * length)
+            owners.append(np.full(len(row.term_features), number))
+            first += len(row.term_features)
+        group, piece = torch.from_numpy(np.concatenate(groups)), torch.from_numpy(np.concatenate(pieces))
+        owner = torch.from_numpy(np.concatenate(owners))
+        size = first * len(SOURCES)
+        pooled = states.new_zeros(size, width).index_add(0, group, states.flatten(0, 1)[piece])
+        counts = states.new_zeros(size).index_add(0, group, torch.ones(len(group)))
+        pooled = (pooled / counts.clamp(min=1).unsqueeze(-1)).view(first, -1)
+        clone = self.clone
+        of_terms = torch.from_numpy(np.concatenate([row.term_features for row in rows]))
+        around = torch.cat([states[:, 0], torch.from_numpy(np.stack([row.state_features for row in rows]))], 1)
+        terms = torch.relu(clone.term(torch.cat([pooled, of_terms], 1)) + clone.moment(around)[owner])
+        terms = torch.relu(clone.mix(terms))
+        best = torch.zeros(len(rows), terms.shape[1]).scatter_reduce(
+            0, owner.unsqueeze(1).expand(-1, terms.shape[1]), terms, "amax"
+        )  # fmt: skip
+        bits = self.bits.expand(len(rows), -1)
+        outcome = clone.outcome(torch.relu(clone.whole(torch.cat([around, bits, best], 1))))
+        return torch.cat([around, best, outcome], 1), terms
+
+    def _states(self, rows: Sequence[TokenRow]) -> Tensor:
+        size = max(len(row.ids) for row in rows)
+        ids, types, idf, ps, mask = (torch.zeros(len(rows), size, dtype=torch.int64) for _ in range(5))
+        for number, row in enumerate(rows):
+            length = len(row.ids)
+            for target, source in ((ids, row.ids), (types, row.types), (idf, row.idf), (ps, row.ps)):
+                target[number, :length] = torch.from_numpy(source.astype(np.int64))
+            mask[number, :length] = 1
+        number = self.clone.mark_of[ids]
+        words = self.clone.encoder.embeddings.word_embeddings(ids)
+        words = torch.where((number >= 0).unsqueeze(-1), self.clone.marks[number.clamp(min=0)], words)
+        words = words + self.idf_values[idf].unsqueeze(-1) * self.idf + self.ps_values[ps].unsqueeze(-1) * self.ps
+        states: Tensor = self.clone.encoder(
+            inputs_embeds=words, token_type_ids=types, attention_mask=mask
+        ).last_hidden_state  # fmt: skip
+        return states
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """The weights by the names of a model folder."""
+        layers = {"layers.idf": self.idf.numpy(force=True).copy(), "layers.ps": self.ps.numpy(force=True).copy()}
+        return {**self.clone.tensors(), **layers}
+
 
 # h on steps: summaries [n, size], terms [all terms of all steps, width].
 EncodeSteps = Callable[[Sequence[TrajectoryStep]], tuple[Tensor, Tensor]]

@@ -13,9 +13,10 @@ from itertools import pairwise, starmap
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.agents.muzero.config import SearchSettings
 from orienteer.agents.muzero.grammar import FIELD, NODE, OPERATOR, OPERATORS, STACK, USES_INDEX, Int32s
 from orienteer.agents.muzero.learned_model import LearnedModel
-from orienteer.agents.muzero.mcts import SearchResult, SearchSettings, policy_of, root_noise, sample, search
+from orienteer.agents.muzero.mcts import SearchResult, policy_of, root_noise, sample, search
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.root import RootState
 from orienteer.query import FIELDS, Refinement

@@ -1,19 +1,56 @@
-"""MuZero's tree search for a batch of trees: selection, expansion and backup, one call of the model per simulation.
+"""MuZero's tree search, with Gumbel's choice at the root on request, for a batch of trees held in arrays.
 
-Children are sorted by prior, highest first, so the expanded ones are always the first few, and only one unexpanded
-child, the next, can be the best: a node with a hundred children costs no more than those that were visited.
+One call of the model per simulation serves all trees. Children are sorted by prior, highest first, so the expanded
+ones are always the first few, and only one unexpanded child, the next, can be the best: a node with a hundred children
+costs no more than those that were visited. Tests compare whole trees with a plain reference search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.agents.muzero.mcts.tree import NONE, Float64s, Int32s, SearchResult, SearchSettings, Trees, empty_trees
+from orienteer.agents.muzero.config import SearchSettings
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
+
+Int32s = NDArray[np.int32]
+Float64s = NDArray[np.float64]
+NONE = -1
+
+
+class Trees(NamedTuple):
+    """B trees of at most N nodes with at most C children each.
+
+    size                            [B] nodes so far
+    parent, child_index             [B, N] a node's parent, and which of its children the node is
+    visits, value_sum, reward       [B, N]
+    num_children, num_expanded      [B, N] children, and how many of them (the first ones) have a node
+    child_action, child_prior       [B, N, C]
+    child_node                      [B, N, C] -1 until the child is expanded
+    child_visits, child_q           [B, N, C]
+    child_edge                      [B, N, C] the child's index in the model's `Expansion`
+    min_q, max_q                    [B] the bounds of Q in a tree
+    """
+
+    size: Int32s
+    parent: Int32s
+    child_index: Int32s
+    visits: Int32s
+    value_sum: Float64s
+    reward: Float64s
+    num_children: Int32s
+    num_expanded: Int32s
+    child_action: Int32s
+    child_prior: NDArray[np.float32]
+    child_node: Int32s
+    child_visits: Int32s
+    child_q: Float64s
+    child_edge: Int32s
+    min_q: Float64s
+    max_q: Float64s
 
 
 class Expansion(NamedTuple):
@@ -43,6 +80,73 @@ class Model(Protocol):
     def step(self, trees: Int32s, parents: Int32s, edges: Int32s, actions: Int32s, nodes: Int32s) -> Expansion:
         """New nodes, each by an action from a parent of the same tree; `edges`: the actions' indices there. All [n]."""
         ...
+
+
+class SearchResult:
+    """The trees of a search, and what they say of their roots.
+
+    scores      [B, C] log prior plus Gumbel noise of the root's children
+    estimates   [B] the model's value of each root before any search
+    """
+
+    def __init__(self, trees: Trees, scores: Float64s, estimates: Float64s, settings: SearchSettings) -> None:
+        self.trees, self.scores, self.estimates, self.settings = trees, scores, estimates, settings
+
+    def __len__(self) -> int:
+        return len(self.trees.size)
+
+    def actions(self, tree: int) -> Int32s:
+        """The root's actions [children], in the order of its children."""
+        return self.trees.child_action[tree, 0, : self.trees.num_children[tree, 0]]
+
+    def visits(self, tree: int) -> Int32s:
+        return self.trees.child_visits[tree, 0, : self.trees.num_children[tree, 0]]
+
+    def priors(self, tree: int) -> NDArray[np.float32]:
+        return self.trees.child_prior[tree, 0, : self.trees.num_children[tree, 0]]
+
+    def value(self, tree: int) -> float:
+        """The mean of all values backed up to the root; the model's own where nothing was searched."""
+        visits = self.trees.visits[tree, 0]
+        return float(self.trees.value_sum[tree, 0] / visits if visits else self.estimates[tree])
+
+    def gumbel_scores(self, tree: int) -> Float64s:
+        """What Gumbel's final choice maximises [children]: score plus σ(completed Q)."""
+        return self._scaled_q(tree) + self.scores[tree, : self.trees.num_children[tree, 0]]
+
+    def improved_policy(self, tree: int, log_priors: Float64s) -> Float64s:
+        """softmax(logits + σ(completed Q)) [children]: Gumbel MuZero's policy target."""
+        logits = log_priors + self._scaled_q(tree)
+        shares = np.exp(logits - logits.max())
+        policy: Float64s = shares / shares.sum()
+        return policy
+
+    def _scaled_q(self, tree: int) -> Float64s:
+        trees, settings = self.trees, self.settings
+        visits = self.visits(tree)
+        low, high = trees.min_q[tree], trees.max_q[tree]
+        q = np.where(visits > 0, trees.child_q[tree, 0, : len(visits)], self.value(tree))
+        if high > low:
+            shares = (q - low) / max(high - low, settings.least_range)
+        else:
+            shares = q if settings.least_range == 0 else np.zeros_like(q)
+        scaled: Float64s = (settings.gumbel_visit + visits.max(initial=0)) * settings.gumbel_scale * shares
+        return scaled
+
+    def best_child(self, tree: int) -> int:
+        """The index of the child to take without randomness; the likeliest where nothing was searched."""
+        visits = self.visits(tree)
+        if not self.settings.gumbel or not visits.any():
+            return int(np.argmax(visits))
+        scores = np.where(visits == visits.max(), self.gumbel_scores(tree), -np.inf)
+        return int(np.argmax(scores))
+
+    def depths(self, tree: int) -> Iterator[int]:
+        """The depth of each node."""
+        depth = [0]
+        for node in range(1, int(self.trees.size[tree])):
+            depth.append(depth[self.trees.parent[tree, node]] + 1)
+        return iter(depth)
 
 
 def search(
@@ -89,10 +193,25 @@ def _no_expansion() -> Expansion:
     )
 
 
+def _empty_trees(batch: int, nodes: int, children: int) -> Trees:
+    def ints(*shape: int) -> Int32s:
+        return np.zeros(shape, np.int32)
+
+    wide = (batch, nodes, children)
+    return Trees(
+        np.ones(batch, np.int32), np.full((batch, nodes), NONE, np.int32), ints(batch, nodes), ints(batch, nodes),
+        np.zeros((batch, nodes)), np.zeros((batch, nodes)), ints(batch, nodes), ints(batch, nodes),
+        # Entries beyond the number of children are never read.
+        np.empty(wide, np.int32), np.empty(wide, np.float32), np.empty(wide, np.int32), np.empty(wide, np.int32),
+        np.empty(wide), np.empty(wide, np.int32),
+        np.full(batch, np.inf), np.full(batch, -np.inf),
+    )  # fmt: skip
+
+
 def _new_trees(expansion: Expansion, settings: SearchSettings, noise: Sequence[RootNoise] | None) -> SearchResult:
     batch, nodes = len(expansion.counts), settings.simulations + 1
     children = max(settings.children, int(expansion.counts.max(initial=1)), 1)
-    trees = empty_trees(batch, nodes, children)
+    trees = _empty_trees(batch, nodes, children)
     scores = np.full((batch, children), -np.inf)
     for tree in range(batch):
         count = int(expansion.counts[tree])
