@@ -158,14 +158,14 @@ def test_muzero_s_actors_play_the_episodes_of_one_process(two_nodes: Any, tmp_pa
     from tiny_networks import random_tensors
 
     from orienteer.agents.muzero.grammar import query_grammar
-    from orienteer.agents.muzero.model_files import OWN, publish
+    from orienteer.agents.muzero.model_files import NETWORKS, publish
     from orienteer.agents.muzero.replay import pack
     from orienteer.query import GRAMMARS
 
     build_index(PASSAGES, tmp_path / "index")
     base, rules = tiny_base(), len(query_grammar(GRAMMARS[CONFIG.grammar], CONFIG.shape, CONFIG.fields))
     weights = random_tensors(CONFIG.networks, rules, 0, *base.encoding_sizes, base.word_embeddings.shape[1])
-    publish(tmp_path, {OWN + name: value for name, value in weights.items()}, 0)
+    publish(tmp_path, {NETWORKS + name: value for name, value in weights.items()}, 0)
     make, tasks = MakeSmallActor(tmp_path / "index"), [SmallTask(3 * n, 3, 7, str(tmp_path)) for n in range(6)]
     wanted = [pack(episodes) for episodes in in_order(run_chunks(make, tasks))]
     assert sum(len(each["numbers"]) for each in wanted) > 18, "turns were played"

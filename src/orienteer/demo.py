@@ -143,11 +143,11 @@ def _with_progress(out: Console, batches: Iterator[list[Session]], total: int) -
 
 def _tour(out: Console, engine: Engine, query: str) -> None:
     """The operators, one after the other; or one query in Lucene's syntax."""
-    asked = parse(query) if query else Query(TOUR)
-    _show_hits(out, engine, asked)
+    shown = parse(query) if query else Query(TOUR)
+    _show_hits(out, engine, shown)
     for refinement in () if query else REFINEMENTS:
-        asked = asked.refine(refinement)
-        _show_hits(out, engine, asked)
+        shown = shown.refine(refinement)
+        _show_hits(out, engine, shown)
 
 
 def _show_hits(out: Console, engine: Engine, query: Query) -> None:

@@ -109,8 +109,8 @@ def _stops_when_it_may(probe: _Probe) -> None:
     """An agent does not stop while it may not and the last hits hold a new term to refine with."""
     analyse = probe.environment.lexicon.terms
     for observation in probe.observations:
-        found = {word for passage in observation.hits for word in analyse(passage.contents)}
-        terms = [t.text for t in observation.terms if t.text in found and "question" not in t.sources]
+        hit_words = {word for passage in observation.hits for word in analyse(passage.contents)}
+        terms = [t.text for t in observation.terms if t.text in hit_words and "question" not in t.sources]
         [action] = probe.act([observation])
         if terms and not observation.may_stop and isinstance(action, Stop):
             probe.fail(action, f"a refinement, for example with {terms[:3]}")

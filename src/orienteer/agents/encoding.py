@@ -139,28 +139,28 @@ class Renderer:
         return self._ps[bisect_right(PS_BOUNDS, passage.score)]
 
     def _cut(self, text: str) -> Text:
-        [found] = pieces(self._tokenizer, [text])
-        starts, ends = [start for start, _ in found.offsets], [end for _, end in found.offsets]
+        [encoded] = pieces(self._tokenizer, [text])
+        starts, ends = [start for start, _ in encoded.offsets], [end for _, end in encoded.offsets]
         words = []
         for term, start, end in places(text, self._lexicon.terms(text)):
             first, last = bisect_right(ends, start), bisect_left(starts, end)
             if first < last:
                 words.append((term, first, last))
-        return Text(tuple(found.ids), tuple(words))
+        return Text(tuple(encoded.ids), tuple(words))
 
     def _answered(self, snippet: str, answer: str) -> Snippet:
         """The snippet with its answer, which stands in its middle; one that is not in it is put before it."""
         answer = " ".join(answer.split())
         if not answer:
             return Snippet(self.text(snippet), 0, 0)
-        found = _nearest(snippet, answer, len(snippet) // 2)
-        if found is None:
+        position = _nearest(snippet, answer, len(snippet) // 2)
+        if position is None:
             first, rest = self.text(answer), self.text(snippet)
             shift = len(first.ids)
             words = (*first.words, *((term, a + shift, b + shift) for term, a, b in rest.words))
             return Snippet(Text(first.ids + rest.ids, words), 0, shift)
         [cut] = pieces(self._tokenizer, [snippet])
-        touched = [i for i, (s, e) in enumerate(cut.offsets) if s < found + len(answer) and e > found]
+        touched = [i for i, (s, e) in enumerate(cut.offsets) if s < position + len(answer) and e > position]
         return Snippet(self.text(snippet), *((touched[0], touched[-1] + 1) if touched else (0, 0)))
 
 
@@ -240,14 +240,14 @@ def places(text: str, terms: Sequence[str]) -> list[tuple[str, int, int]]:
     lowered = text.lower()
     if len(lowered) != len(text):  # some letters have a lower case of two
         lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    found = []
+    spans = []
     at = 0
     for term in terms:
         start = _whole_word(lowered, term, at)
         if start >= 0:
             at = start + len(term)
-            found.append((term, start, at))
-    return found
+            spans.append((term, start, at))
+    return spans
 
 
 def _whole_word(text: str, term: str, at: int) -> int:

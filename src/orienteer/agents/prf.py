@@ -98,9 +98,9 @@ def relevance_model(
     lengths = np.array([sum(count.values()) for count in counts], np.float64)[:, None]  # [D, 1]
 
     def given_passage(some: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        found = np.array([[count.get(word, 0) for word in some] for count in counts], np.float64)  # [D, W]
+        occurring = np.array([[count.get(word, 0) for word in some] for count in counts], np.float64)  # [D, W]
         common = np.array([terms.background(word, counts) for word in some], np.float64)
-        return (found.reshape(len(counts), -1) + mu * common) / (lengths + mu)
+        return (occurring.reshape(len(counts), -1) + mu * common) / (lengths + mu)
 
     likelihood = np.log(given_passage(question)).sum(axis=1, keepdims=True)  # [D, 1]
     # Only ratios matter: the largest likelihood is taken as 1, so that a long question does not vanish.

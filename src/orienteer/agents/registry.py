@@ -225,15 +225,15 @@ def _parse(name: str) -> tuple[str, str | None, dict[str, Any]]:
 
 def _options_of(name: str, spec: AgentSpec, match: re.Match[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """The agent's own options: as its name has them, then as they are given."""
-    found: dict[str, Any] = match.groupdict()
-    kinds = dict.fromkeys(found, object) | dict(spec.options or {})
+    options: dict[str, Any] = match.groupdict()
+    kinds = dict.fromkeys(options, object) | dict(spec.options or {})
     for key, value in given.items():
         if key in kinds and key not in _SETTINGS:
-            found[key] = _typed(name, key, value, kinds[key])
+            options[key] = _typed(name, key, value, kinds[key])
         elif key not in _SETTINGS:
             expected = ", ".join(sorted({*kinds, *_SETTINGS}))
             raise AgentNameError(f"the agent {name!r}: unknown option {key!r}; expected one of {expected}")
-    return found
+    return options
 
 
 def _typed(name: str, key: str, value: Any, kind: type) -> Any:

@@ -28,7 +28,7 @@ def bundled_questions(split: Literal["train", "test"]) -> list[Question]:
 
 
 def bundled_engine() -> EmbeddedEngine:
-    """An engine over the corpus, indexed anew: a fraction of a second. Its files are gone with the process."""
+    """An engine over the corpus, indexed at every call (a fraction of a second). Its files go with the process."""
     from orienteer.engine import build_index, open_index
 
     with tempfile.TemporaryDirectory() as folder:

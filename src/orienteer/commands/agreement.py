@@ -43,7 +43,7 @@ def train_agreement(
     from orienteer.session import Settings, play
     from orienteer.session.answer_voting import cross_judged, fit
 
-    asked = questions_of(questions)[skip:][:limit]
+    chosen = questions_of(questions)[skip:][:limit]
     world = World(index, reader, cache, threads)
     names = [each.strip() for each in agents.split(",")]
     engine, trained = world.open()
@@ -52,10 +52,10 @@ def train_agreement(
     done = 0
     with progress("sessions") as show:
         for entry in entries:
-            for batch in play(entry.environment(engine, trained), entry.agent, asked, batch_size=_BATCH_SIZE):
+            for batch in play(entry.environment(engine, trained), entry.agent, chosen, batch_size=_BATCH_SIZE):
                 played[entry.name] += [each.seen for each in batch if each.seen and each.question.answers]
                 done += len(batch)
-                show(Progress(done, len(asked) * len(names)), entry.name)
+                show(Progress(done, len(chosen) * len(names)), entry.name)
     if not any(played.values()):
         raise OrienteerError("no session found a passage for a question with known answers; give other questions")
     weights = fit([seen for sessions in played.values() for seen in sessions])

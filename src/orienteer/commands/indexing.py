@@ -200,7 +200,7 @@ def _verify(path: Path, as_json: bool) -> None:
     if vectors := damaged_vectors(path):
         raise IndexCorruptError(
             f"damaged: {', '.join([*damaged, *vectors])}; "
-            + ("build the index again" if damaged else f"run `orienteer index --out {path} --dense` again to mend them")
+            + ("build the index again" if damaged else f"run `orienteer index --out {path} --dense` again to fix them")
         )
     if damaged:
         raise IndexCorruptError(f"damaged: {', '.join(damaged)}; build the index again")

@@ -46,7 +46,7 @@ def sessions_encoded(file: str, batches: int) -> None:
 def questions_of(paths: Sequence[Path]) -> list[Question]:
     from orienteer.data import read_questions
 
-    found = list(read_questions(paths))
-    if not found:
+    listed = list(read_questions(paths))
+    if not listed:
         raise OrienteerError(f"{paths[0] if paths else 'no file'}: no questions in it")
-    return found
+    return listed

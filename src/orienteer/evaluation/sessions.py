@@ -257,10 +257,10 @@ def _play(entry: ConfiguredAgent, environment: Environment, questions: Sequence[
     return PlayedChunk(lines, environment.seconds, provenance(entry, environment))
 
 
-def _check(found: Provenance, expected: Provenance) -> None:
+def _check(played: Provenance, expected: Provenance) -> None:
     """A worker that sees another index or reader under the same name must not slip into the figures."""
     for what in ("index", "reader", "settings"):
-        was, wanted = getattr(found, what), getattr(expected, what)
+        was, wanted = getattr(played, what), getattr(expected, what)
         if was != wanted:
             raise EvaluationError(
                 f"a worker played with the {what} {was}, this process has {wanted}; "

@@ -28,7 +28,7 @@ def plain(text: str) -> str:
     It must not stand at the beginning of a line, where a number or a dash would have a meaning too.
     """
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return _MEANINGFUL.sub(lambda found: _ENTITIES.get(found[0]) or f"\\{found[0]}", line)
+    return _MEANINGFUL.sub(lambda match: _ENTITIES.get(match[0]) or f"\\{match[0]}", line)
 
 
 def code(text: str) -> str:
@@ -126,10 +126,10 @@ def expansion_steps(steps: Mapping[str, Mapping[str, tuple[int, int]]]) -> str:
         ["paper, steps a session", *each],
     ]
     for name, ours in steps.items():
-        found = [ours.get(grammar) for grammar in paper.GRAMMARS]
-        sessions = max((pair[1] for pair in found if pair), default=0)
-        rows.append([f"ours, {name}, {sessions:,} sessions", *(f"{pair[0]:,}" if pair else "–" for pair in found)])
-        means = [number(pair[0] / pair[1]) if pair and pair[1] else "–" for pair in found]
+        counts = [ours.get(grammar) for grammar in paper.GRAMMARS]
+        sessions = max((pair[1] for pair in counts if pair), default=0)
+        rows.append([f"ours, {name}, {sessions:,} sessions", *(f"{pair[0]:,}" if pair else "–" for pair in counts)])
+        means = [number(pair[0] / pair[1]) if pair and pair[1] else "–" for pair in counts]
         rows.append([f"ours, {name}, steps a session", *means])
     return table(["", *paper.GRAMMARS], rows)
 

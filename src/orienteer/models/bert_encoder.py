@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.models.ct2_format import model_files
+from orienteer.models.ct2_format import bert_files
 from orienteer.models.model_folder import dequantise, quantise
 
 Compute = Literal["int8", "float32"]
@@ -59,7 +59,7 @@ class BertEncoder(Ct2Encoder):
     ) -> None:
         self.vocabulary = vocabulary(tokenizer)
         stored = quantise(tensors) if compute == "int8" else dequantise(tensors)
-        super().__init__(model_files(config, stored, self.vocabulary), compute, threads, split_single)
+        super().__init__(bert_files(config, stored, self.vocabulary), compute, threads, split_single)
 
 
 def plain_tokenizer(text: str) -> Tokenizer:

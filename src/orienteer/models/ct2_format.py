@@ -1,4 +1,4 @@
-"""A BERT encoder in CTranslate2's file format, made in memory from a reader's tensors.
+"""Encoders in CTranslate2's file format, made in memory; a BERT's from a reader's tensors.
 
 CTranslate2 rounds activations to int8 row by row, so that a reading does not depend on what is read beside it.
 """
@@ -19,24 +19,38 @@ _ADD_EMBEDDINGS = 1
 _ACTIVATIONS = {"gelu": 3}
 
 
-def model_files(
+def bert_files(
     config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], vocabulary: list[str]
 ) -> dict[str, bytes]:
-    """The files that `ctranslate2.Encoder(…, files=…)` wants."""
-    settings = {
-        "layer_norm_epsilon": config["layer_norm_eps"],
-        "unk_token": "[UNK]",
-        "bos_token": "[CLS]",
-        "eos_token": "[SEP]",
-    }
+    """A BERT as the files that `ctranslate2.Encoder(…, files=…)` wants."""
+    variables = _bert_variables(config, tensors)
+    return encoder_files(variables, vocabulary, config["layer_norm_eps"], ("[UNK]", "[CLS]", "[SEP]"))
+
+
+def encoder_files(
+    variables: Mapping[str, NDArray[Any]],
+    vocabulary: list[str],
+    epsilon: float,
+    special_tokens: tuple[str, str, str] = ("", "", ""),
+) -> dict[str, bytes]:
+    """The files of an encoder with these variables; `epsilon` of its layer norms, tokens for unknown, start, end."""
+    names = dict(zip(("unk_token", "bos_token", "eos_token"), special_tokens, strict=True))
     return {
-        "model.bin": encoder_binary(_variables(config, tensors)),
-        "config.json": json.dumps(settings).encode(),
+        "model.bin": _binary(variables),
+        "config.json": json.dumps({"layer_norm_epsilon": epsilon, **names}).encode(),
         "vocabulary.json": json.dumps(vocabulary).encode(),
     }
 
 
-def _variables(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def stacked(tensors: Mapping[str, NDArray[Any]], target: str, *sources: str) -> dict[str, NDArray[Any]]:
+    """The variable `target`: one matrix, or several on top of each other, with their int8 scales if they have some."""
+    out = {f"{target}/weight": np.concatenate([tensors[f"{source}.weight"] for source in sources])}
+    if f"{sources[0]}.weight.scale" in tensors:
+        out[f"{target}/weight_scale"] = np.concatenate([tensors[f"{source}.weight.scale"] for source in sources])
+    return out
+
+
+def _bert_variables(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     out: dict[str, NDArray[Any]] = {
         "encoder/activation": np.array(_ACTIVATIONS[config["hidden_act"]], np.int8),
         "encoder/embeddings_merge": np.array(_ADD_EMBEDDINGS, np.int8),
@@ -48,10 +62,7 @@ def _variables(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -
     }
 
     def weight(target: str, *sources: str) -> None:
-        """One matrix, or several on top of each other, with their scales where they have some."""
-        out[f"{target}/weight"] = np.concatenate([tensors[f"{s}.weight"] for s in sources])
-        if f"{sources[0]}.weight.scale" in tensors:
-            out[f"{target}/weight_scale"] = np.concatenate([tensors[f"{s}.weight.scale"] for s in sources])
+        out.update(stacked(tensors, target, *sources))
 
     def linear(target: str, *sources: str) -> None:
         weight(target, *sources)
@@ -76,7 +87,7 @@ def _variables(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -
     return out
 
 
-def encoder_binary(variables: Mapping[str, NDArray[Any]]) -> bytes:
+def _binary(variables: Mapping[str, NDArray[Any]]) -> bytes:
     """An encoder's variables as `model.bin` holds them."""
     parts = [struct.pack("<I", _BINARY_VERSION), _string(_SPEC), struct.pack("<II", _SPEC_REVISION, len(variables))]
     for name, value in sorted(variables.items()):

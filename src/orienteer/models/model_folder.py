@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from orienteer.data.atomic import atomic_write
-from orienteer.errors import ModelCorruptError, ModelMissingError
+from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 # What an encoder's configuration may bring along from the model that it was part of; the last is a path of the
@@ -28,15 +28,17 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 _FOREIGN = ("reader", "pointer", "muzero", "t5", "answerer", "_name_or_path")
 
 Tensors = dict[str, NDArray[Any]]
+Model = TypeVar("Model")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """What a folder holds; `told` is the entry of `kind`, `config` all the rest."""
+    """What a folder holds; `entry` is that of `kind` in `config.json`, `config` all the rest."""
 
+    folder: Path
     kind: str
     config: Mapping[str, Any]
-    told: Mapping[str, Any]
+    entry: Mapping[str, Any]
     tensors: Tensors
     tokenizer: str  # the JSON of the tokenizer
     fingerprint: str
@@ -61,18 +63,29 @@ def read_folder(folder: Path, kinds: Sequence[str], hint: str = "") -> ModelFold
             f'{folder}: its {CONFIG} has no entry "{what}", so this is another model; '
             f"train one from it: orienteer train {what} --base FOLDER"
         )
-    told = config.pop(kind)
+    entry = config.pop(kind)
     content = {name: _bytes(folder / name, what) for name in (WEIGHTS, TOKENIZER)}
     for name, data in content.items():
-        expected = told.get("sha256", {}).get(name)
-        if (found := hashlib.sha256(data).hexdigest()) != expected:
-            raise corrupt(folder / name, what, f"its checksum is {found[:12]}…, expected {str(expected)[:12]}…")
+        expected = entry.get("sha256", {}).get(name)
+        if (checksum := hashlib.sha256(data).hexdigest()) != expected:
+            raise corrupt(folder / name, what, f"its checksum is {checksum[:12]}…, expected {str(expected)[:12]}…")
     try:
         tensors, tokenizer = load_safetensors(content[WEIGHTS]), content[TOKENIZER].decode()
     except (SafetensorError, ValueError) as error:
         raise corrupt(folder, what, f"{type(error).__name__}: {error}") from None
     fingerprint = hashlib.sha256(b"".join([config_bytes, *content.values()])).hexdigest()[:16]
-    return ModelFolder(kind, config, told, tensors, tokenizer, fingerprint)
+    return ModelFolder(folder, kind, config, entry, tensors, tokenizer, fingerprint)
+
+
+def load_model(folder: Path, kinds: Sequence[str], parse: Callable[[ModelFolder], Model], hint: str = "") -> Model:
+    """What `parse` makes of a folder; a configuration that it cannot make sense of is damaged."""
+    stored = read_folder(folder, kinds, hint)
+    try:
+        return parse(stored)
+    except ModelCorruptError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, OrienteerError) as error:
+        raise corrupt(folder, stored.kind, f"{type(error).__name__}: {error}") from None
 
 
 def kind_of(config: Any, kinds: Sequence[str]) -> str | None:
@@ -81,7 +94,7 @@ def kind_of(config: Any, kinds: Sequence[str]) -> str | None:
 
 
 def write_folder(
-    folder: Path, kind: str, config: Mapping[str, Any], told: Mapping[str, Any],
+    folder: Path, kind: str, config: Mapping[str, Any], entry: Mapping[str, Any],
     tensors: Mapping[str, NDArray[Any]], tokenizer: str,
 ) -> None:  # fmt: skip
     """Writes a folder; `config.json`, which has the checksums, comes last."""
@@ -90,8 +103,8 @@ def write_folder(
         TOKENIZER: tokenizer.encode(),
     }
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
-    own = {key: value for key, value in config.items() if key not in _FOREIGN}
-    text = json.dumps({**own, kind: {**told, "sha256": sums}}, indent=1, sort_keys=True, default=str) + "\n"
+    kept = {key: value for key, value in config.items() if key not in _FOREIGN}
+    text = json.dumps({**kept, kind: {**entry, "sha256": sums}}, indent=1, sort_keys=True, default=str) + "\n"
     for name, data in {**content, CONFIG: text.encode()}.items():
         atomic_write(folder / name, data)
 

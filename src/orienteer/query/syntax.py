@@ -167,8 +167,8 @@ class _Parser:
         return self._plain(word)
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        taken = found[0] if found else ""
+        match = pattern.match(self.text, self.at)
+        taken = match[0] if match else ""
         self.at += len(taken)
         return taken
 

@@ -83,7 +83,7 @@ class ReaderFiles:
 def load_folder(folder: Path) -> ReaderFiles:
     """The files of a reader's folder, checked against their checksums."""
     found = read_folder(folder, ("reader",), "or none for the shipped one")
-    return ReaderFiles(found.config, found.told, found.tensors, found.tokenizer, found.fingerprint)
+    return ReaderFiles(found.config, found.entry, found.tensors, found.tokenizer, found.fingerprint)
 
 
 def save_folder(

@@ -124,7 +124,7 @@ class SearchChunks:
         def search(questions: Sequence[Question]) -> SearchedChunk:
             started, cpu, read = perf_counter(), process_time(), cached.misses
             sessions = batched.play(questions)
-            lines = b"".join(session_line(session) for own in sessions for session in own)
+            lines = b"".join(session_line(session) for of_question in sessions for session in of_question)
             return SearchedChunk(lines, perf_counter() - started, process_time() - cpu, cached.misses - read)
 
         return search
@@ -178,8 +178,8 @@ def generate(
         waiting = [number for number in range(job.chunks) if not job.has(number)]
         clock = _Clock(job, waiting, progress)
         work = SearchChunks(backend, job.variants, job.config)
-        found = run_chunks(work, [job.questions_of(number) for number in waiting], workers=workers, ray=ray)
-        for place, result in found:
+        results = run_chunks(work, [job.questions_of(number) for number in waiting], workers=workers, ray=ray)
+        for place, result in results:
             job.keep(waiting[place], result)
             clock.advance(waiting[place])
         return job.finish(header)
@@ -228,8 +228,8 @@ class _Job:
             return False
         from orienteer.rocchio.sessions import read_sessions
 
-        found, sessions = read_sessions(self.out)
-        same = found == header and all(
+        stored, sessions = read_sessions(self.out)
+        same = stored == header and all(
             session is not None and (session.id, session.variant) == wanted
             for session, wanted in _side_by_side(sessions, self.expected(self.questions))
         )
@@ -264,7 +264,7 @@ class _Job:
         try:
             was = json.loads(file.read_bytes())
         except (OSError, ValueError) as error:
-            raise RocchioError(f"{file}: cannot be read: {error}; delete {self.parts} to begin anew") from None
+            raise RocchioError(f"{file}: cannot be read: {error}; delete {self.parts} to start again") from None
         for name in config:
             if was.get(name) != config[name]:
                 raise RocchioError(
@@ -291,10 +291,10 @@ class _Job:
         expected = self.expected(self.questions_of(number))
         return [(session.id, session.variant) for session in sessions] == list(expected)
 
-    def keep(self, number: int, found: SearchedChunk) -> None:
-        atomic_write(self.part(number), [found.lines])
-        seconds, cpu = round(found.seconds, 3), round(found.cpu_seconds, 3)
-        row = {"chunk": number, "seconds": seconds, "cpu_seconds": cpu, "read": found.read}
+    def keep(self, number: int, result: SearchedChunk) -> None:
+        atomic_write(self.part(number), [result.lines])
+        seconds, cpu = round(result.seconds, 3), round(result.cpu_seconds, 3)
+        row = {"chunk": number, "seconds": seconds, "cpu_seconds": cpu, "read": result.read}
         with (self.parts / "costs.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -325,9 +325,9 @@ class _Job:
                 by_chunk[int(row["chunk"])] = costs
             except (ValueError, KeyError, TypeError):
                 continue
-        asked = sum(len(self.questions_of(number)) for number in by_chunk)
+        questions = sum(len(self.questions_of(number)) for number in by_chunk)
         seconds, cpu, read = map(sum, zip(*by_chunk.values(), strict=True)) if by_chunk else (0.0, 0.0, 0)
-        return GenerationCosts(asked, asked * len(self.variants), round(seconds, 3), round(cpu, 3), int(read))
+        return GenerationCosts(questions, questions * len(self.variants), round(seconds, 3), round(cpu, 3), int(read))
 
     def stored_costs(self) -> GenerationCosts:
         """As written when the file was finished; zeros if that file is gone."""
@@ -337,11 +337,11 @@ class _Job:
             return GenerationCosts(0, 0, 0.0, 0.0, 0)
 
 
-def _side_by_side(found: Iterator[Any], expected: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+def _side_by_side(actual: Iterator[Any], expected: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
     """Both to the end of the longer one, None where one has ended."""
     for wanted in expected:
-        yield next(found, None), wanted
-    for extra in islice(found, 1):
+        yield next(actual, None), wanted
+    for extra in islice(actual, 1):
         yield extra, None
 
 

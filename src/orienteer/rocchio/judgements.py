@@ -48,13 +48,13 @@ class Judgements:
 
     def slots(self, ids: Iterable[str]) -> list[int]:
         """The slots of passages; new ones get one, and are judged by the next `judge`."""
-        found = []
+        slots = []
         for id in ids:
             slot = self._slot.setdefault(id, len(self.ids))
             if slot == len(self.ids):
                 self.ids.append(id)
-            found.append(slot)
-        return found
+            slots.append(slot)
+        return slots
 
     def unjudged(self) -> list[str]:
         return self.ids[self._judged :]

@@ -58,18 +58,18 @@ def training_steps(
     ):
         if was != now:
             raise RocchioError(f"the sessions were made with the {what} {was}, this is {now}; open the same {what}")
-    asked = {clean(question.id): question for question in questions}
+    by_id = {clean(question.id): question for question in questions}
     waiting = iter(sessions)
     while batch := list(islice(waiting, batch_size)):
-        yield from _replayed(header, batch, asked, engine, reader, snippet)
+        yield from _replayed(header, batch, by_id, engine, reader, snippet)
 
 
 def _replayed(
-    header: Header, batch: Sequence[RocchioSession], asked: dict[str, Question], engine: Engine, reader: Reader,
+    header: Header, batch: Sequence[RocchioSession], by_id: dict[str, Question], engine: Engine, reader: Reader,
     snippet: int | None,
 ) -> Iterator[list[TrainingStep]]:  # fmt: skip
     for session in batch:
-        if session.id not in asked:
+        if session.id not in by_id:
             raise RocchioError(f"no question has the id {session.id!r}; name the questions the sessions were made for")
     steps: list[list[TrainingStep]] = [[] for _ in batch]
     different: list[str] = []
@@ -81,7 +81,7 @@ def _replayed(
         settings = header.config.settings_of(batch[places[0]].variant)
         settings = settings if snippet is None else replace(settings, snippet=snippet)
         environment = Environment(engine, reader, settings)
-        playing = dict(zip(places, environment.open([asked[batch[place].id] for place in places]), strict=True))
+        playing = dict(zip(places, environment.open([by_id[batch[place].id] for place in places]), strict=True))
         number = 0
         while playing:
             for place, played in list(playing.items()):

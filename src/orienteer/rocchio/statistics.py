@@ -21,8 +21,6 @@ from orienteer.rocchio.sessions import SEARCHED, RocchioSession, State
 from orienteer.session import Settings
 from orienteer.session.score import ndcg
 
-PAPER_LENGTH = (5.06, 3.28)  # mean and standard deviation of G4 on NQ Dev
-
 
 def operator_name(refinement: Refinement) -> str:
     """As the paper names them: `or`, `+c`, `-t`, `^.1`, a boost by its weight whatever the field."""
@@ -101,10 +99,10 @@ def measures(state: State) -> dict[str, float]:
 
 def statistics(sessions: Iterable[RocchioSession]) -> dict[str, dict[str, Any]]:
     """Grammar → its statistics, in the grammars' order."""
-    found: dict[str, GrammarStats] = {}
+    by_grammar: dict[str, GrammarStats] = {}
     for session in sessions:
-        found.setdefault(session.variant.grammar.name, GrammarStats()).add(session)
-    return {name: found[name].as_dict() for name in sorted(found)}
+        by_grammar.setdefault(session.variant.grammar.name, GrammarStats()).add(session)
+    return {name: by_grammar[name].as_dict() for name in sorted(by_grammar)}
 
 
 def _spread(values: list[float]) -> dict[str, float]:
@@ -139,13 +137,13 @@ def landscape(sessions: Iterable[RocchioSession]) -> list[dict[str, float]]:
     """A row for each λ1, λ2: the means of the report's measures over questions, in percent."""
     rows: dict[tuple[float, float], list[dict[str, float]]] = {}
     for session in sessions:
-        own = rows.setdefault((session.variant.lambda1, session.variant.lambda2), [])
+        values = rows.setdefault((session.variant.lambda1, session.variant.lambda2), [])
         if session.final is not None:
-            own.append(measures(session.final))
+            values.append(measures(session.final))
     return [
-        {"lambda1": a, "lambda2": b, **{name: float(np.mean([row[name] for row in own])) for name in own[0]}}
-        for (a, b), own in sorted(rows.items())
-        if own
+        {"lambda1": a, "lambda2": b, **{name: float(np.mean([row[name] for row in values])) for name in values[0]}}
+        for (a, b), values in sorted(rows.items())
+        if values
     ]
 
 

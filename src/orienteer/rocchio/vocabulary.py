@@ -109,11 +109,11 @@ def candidates(sigma: Sigma, ideal: Collection[Word], grammar: Grammar, m: int) 
     The plain term has no field: a word found in a title is tried as it stands, once, wherever it was found.
     """
     up, down = split(sigma, ideal)
-    found: list[Candidate] = []
+    tried: list[Candidate] = []
     for operator in _ORDER:
         if operator in grammar.operators:
-            found += _tries(operator, down if operator.op == "-" else up, sigma, m)
-    return found
+            tried += _tries(operator, down if operator.op == "-" else up, sigma, m)
+    return tried
 
 
 def _tries(operator: Operator, words: Sequence[Word], sigma: Sigma, m: int) -> list[Candidate]:

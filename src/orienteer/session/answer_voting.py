@@ -99,8 +99,8 @@ def fit(sessions: Sequence[Sequence[SeenPassage]]) -> Agreement:
     every = [each for seen in sessions for each in seen]
 
     def fitted(truths: Iterable[bool | None]) -> Weights:
-        found = likeliest(design, [bool(truth) for truth in truths], prior=(1.0, 0.0, 0.0, 0.0, 0.0))
-        return Weights(*(float(weight) for weight in found))
+        theta = likeliest(design, [bool(truth) for truth in truths], prior=(1.0, 0.0, 0.0, 0.0, 0.0))
+        return Weights(*(float(weight) for weight in theta))
 
     return Agreement(fitted(each.relevant for each in every), fitted(each.exact for each in every))
 

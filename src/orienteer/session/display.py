@@ -212,10 +212,10 @@ def _changes(step: _Step, passages: Mapping[str, _Passage]) -> Iterator[str]:
 
 
 def _passage(passage: _Passage) -> str:
-    before, found, after = passage.text.partition(" ".join(passage.answer.split())) if passage.answer else ("", "", "")
+    before, answer, after = passage.text.partition(" ".join(passage.answer.split())) if passage.answer else ("", "", "")
     marked = _plain(passage.text)
-    if found:
-        mark = f'<span style="background:{_MARKS[passage.exact]};color:#1c1e22">{_plain(found)}</span>'
+    if answer:
+        mark = f'<span style="background:{_MARKS[passage.exact]};color:#1c1e22">{_plain(answer)}</span>'
         marked = f"{_plain(before)}{mark}{_plain(after)}"
     title = _plain(passage.title) or "(no title)"
     return f'<li><b>{title}</b> <span style="color:#666">PS {passage.score:.3f}</span><br>{marked}</li>'

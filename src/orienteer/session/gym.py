@@ -44,15 +44,15 @@ def candidates(observation: Observation, grammar: Grammar, most: int) -> list[Re
 
     An operator applies to the field in which the term was found: the title, or for all other places `contents`.
     """
-    found: list[Refinement] = []
+    refinements: list[Refinement] = []
     for term in sorted(observation.terms, key=lambda term: -term.idf):
         fields: list[Field] = ["contents"] if term.sources - {"title"} else []
         if "title" in term.sources:
             fields.append("title")
-        found += [refinement for field in fields for refinement in grammar.refinements(field, term.text)]
-        if len(found) >= most:
+        refinements += [refinement for field in fields for refinement in grammar.refinements(field, term.text)]
+        if len(refinements) >= most:
             break
-    return found[:most]
+    return refinements[:most]
 
 
 class SearchSession(gymnasium.Env[str, np.int64]):

@@ -52,8 +52,8 @@ class SessionFiles:
 
 def described(config: Any) -> dict[str, Any]:
     """A configuration as a model folder notes it: without a path of this machine, the base by its name alone."""
-    told = {name: value for name, value in asdict(config).items() if not _has_path(value)}
-    return {**told, "base": Path(told["base"]).name} if "base" in told else told
+    noted = {name: value for name, value in asdict(config).items() if not _has_path(value)}
+    return {**noted, "base": Path(noted["base"]).name} if "base" in noted else noted
 
 
 def _has_path(value: Any) -> bool:

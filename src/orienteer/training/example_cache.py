@@ -61,11 +61,11 @@ def read(folder: Path) -> Iterator[Row]:
             raise TrainingError(f"{path}: damaged examples ({error}); delete {folder} to make them again") from None
 
 
-def key(file: Path, *told: object) -> str:
+def key(file: Path, *parameters: object) -> str:
     """A name for the folder of a file's examples, from all that decides what is in it."""
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    text = json.dumps([digest, *told])
+    text = json.dumps([digest, *parameters])
     return f"{file.name.split('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

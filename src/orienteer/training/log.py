@@ -42,7 +42,7 @@ class TrainingLog:
 
 def read_curve(file: Path) -> dict[str, dict[int, float]]:
     """{name: {step: value}}, steps in order; a last line that a kill has torn does not count."""
-    found: dict[str, dict[int, float]] = {}
+    curves: dict[str, dict[int, float]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         try:
             row = json.loads(line)
@@ -50,5 +50,5 @@ def read_curve(file: Path) -> dict[str, dict[int, float]]:
             continue
         step = row.pop("step")
         for name, value in row.items():
-            found.setdefault(name, {})[step] = value
-    return {name: dict(sorted(values.items())) for name, values in found.items()}
+            curves.setdefault(name, {})[step] = value
+    return {name: dict(sorted(values.items())) for name, values in curves.items()}

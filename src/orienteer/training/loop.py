@@ -3,7 +3,7 @@
 Each step splits its batch into small parts of like length and hands them to threads, one core each, whose gradients
 are added in the parts' order: the result does not depend on who was faster, and a core taken away by another
 program slows a step without stopping it. With dropout there is one thread that uses all cores, since its draws come
-from one generator; it is seeded anew for every part, so that a resumed training draws the same.
+from one generator; it is seeded again for every part, so that a resumed training draws the same.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def _gradients(
         seed, step, number = seeds
         torch.manual_seed((seed * 1_000_003 + step) * 1_009 + number)
     loss, shown = task.loss(part, batch)
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
-    gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+    computed = torch.autograd.grad(loss, parameters, allow_unused=True)
+    gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, computed, strict=True)]
     return gradients, {name: value.item() for name, value in shown.items()}
 
 

@@ -107,7 +107,7 @@ class RefineCache:
     def __call__(self, observation: Observation, refinements: Sequence[Refinement]) -> HitLists:
         """The K best passages of each refinement, as the engine gives them."""
         query = observation.refinements
-        # A session's first step begins anew: meanwhile the engine may have got other passages.
+        # The first step of a session empties the cache: the engine may have other passages by now.
         session = self._sessions.get(observation.question, {}) if observation.step else {}
         place, lists = session.get(query, ({}, ()))
         if new := [each for each in refinements if each not in place]:

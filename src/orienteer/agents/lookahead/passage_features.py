@@ -165,7 +165,9 @@ class PassageFeatures:
         column = np.full(len(table.piece), -1, np.int32)
         column[question.numbers] = np.arange(size)
         column[others] = size + np.arange(len(others))
-        rarest = np.array([column[own[table.idf[own].argmax()]] if len(own) else -1 for own in answers], np.int32)
+        rarest = np.array(
+            [column[terms[table.idf[terms].argmax()]] if len(terms) else -1 for terms in answers], np.int32
+        )
         by_number = column, size + len(others), table.piece, table.kind, question.share, question.alike, rarest
         counts, likest, covered, near, figures = scan(flat, ends, *by_number)
         best_counts, *_ = scan(best_flat, best_ends, *by_number)
@@ -275,13 +277,13 @@ def scan(
     near      [answers]: the most of it around an answer
     figures   [2]: numbers, years
     """
-    passages, asked, answers = len(ends), len(share), len(rarest)
+    passages, question_terms, answers = len(ends), len(share), len(rarest)
     counts = np.zeros((passages, columns), np.float32)
-    likest = np.zeros((passages, asked), np.uint8)
+    likest = np.zeros((passages, question_terms), np.uint8)
     covered = np.zeros((passages, 2), np.float32)
     near = np.zeros((passages, answers), np.float32)
     figures = np.zeros((passages, 2), np.float32)
-    last = np.empty(asked, np.int64)
+    last = np.empty(question_terms, np.int64)
     longest, begin = 0, 0
     for end in ends:
         longest, begin = max(longest, end - begin), end
@@ -294,16 +296,16 @@ def scan(
             if kind[number] > 0:
                 figures[row, kind[number] - 1] += 1
             if piece[number] >= 0:
-                for q in range(asked):
+                for q in range(question_terms):
                     likest[row, q] = max(likest[row, q], alike[piece[number], q])
-            found = column[number]
-            if found >= 0:
-                counts[row, found] += 1
-                if found < asked:
-                    last[found] = at
-                    likest[row, found] = 255
+            term_column = column[number]
+            if term_column >= 0:
+                counts[row, term_column] += 1
+                if term_column < question_terms:
+                    last[term_column] = at
+                    likest[row, term_column] = 255
             inner, outer = np.float32(0), np.float32(0)
-            for q in range(asked):
+            for q in range(question_terms):
                 if last[q] > at - WIDE:
                     outer += share[q]
                     if last[q] > at - NARROW:

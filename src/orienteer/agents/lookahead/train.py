@@ -52,13 +52,13 @@ class ValueNetwork(nn.Module):
         self.register_buffer("centre", torch.from_numpy(centre))
         self.register_buffer("width", torch.from_numpy(width))
         self.first, self.second = nn.Linear(len(centre), first), nn.Linear(first, second)
-        self.told = nn.Linear(second, 3)
+        self.told = nn.Linear(second, 3)  # the outputs; the name is that of model folders
         self.spread = nn.Parameter(torch.zeros(2))
 
     def forward(self, features: Tensor) -> Tensor:
         hidden = ((features - self.centre) / self.width).clamp(-CLIP, CLIP)
-        told: Tensor = self.told(torch.relu(self.second(torch.relu(self.first(hidden)))))
-        return told
+        outputs: Tensor = self.told(torch.relu(self.second(torch.relu(self.first(hidden)))))
+        return outputs
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """As a pointer's folder holds them."""
@@ -110,12 +110,12 @@ def train_value_model(
     """The model of the best epoch, and how it does on questions held out."""
     ids = sorted({lesson.question_id for lesson in taught})
     judges = set(ids[:: config.held_out])
-    own = [lesson for lesson in taught if lesson.question_id not in judges]
+    training = [lesson for lesson in taught if lesson.question_id not in judges]
     held = [lesson for lesson in taught if lesson.question_id in judges]
     if len(ids) < LEAST_QUESTIONS:
         raise TrainingError(f"{len(taught)} states of {len(ids)} questions are too few to train a value model")
     torch.manual_seed(config.seed)
-    features, right, ps = _stacked(own)
+    features, right, ps = _stacked(training)
     model = ValueNetwork(features.mean(0), np.maximum(features.std(0), _NARROWEST))
     data = tuple(map(torch.from_numpy, (features, right, ps)))
     optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
@@ -132,10 +132,10 @@ def train_value_model(
             loss.backward()
             optimiser.step()
             schedule.step()
-        found = {"epoch": float(epoch), **measures(model, held)}
-        show(epoch, found)
-        if not best or found["loss"] < best["loss"]:
-            best, kept = found, copy.deepcopy(model.state_dict())
+        measured = {"epoch": float(epoch), **measures(model, held)}
+        show(epoch, measured)
+        if not best or measured["loss"] < best["loss"]:
+            best, kept = measured, copy.deepcopy(model.state_dict())
     model.load_state_dict(kept)
     return model, best
 
@@ -149,12 +149,12 @@ def _stacked(taught: Sequence[CandidateLabels]) -> tuple[NDArray[np.float32], ND
 
 
 def _loss(model: ValueNetwork, features: Tensor, right: Tensor, ps: Tensor, of_ps: float) -> Tensor:
-    told = model(features)
-    loss = nn.functional.binary_cross_entropy_with_logits(told[:, 0], right)
+    outputs = model(features)
+    loss = nn.functional.binary_cross_entropy_with_logits(outputs[:, 0], right)
     read = ~ps.isnan()
     if read.any():
         kind = right[read].long()
-        off = (ps[read] - told[read, 1:].gather(1, kind[:, None])[:, 0]) / model.spread[kind].exp()
+        off = (ps[read] - outputs[read, 1:].gather(1, kind[:, None])[:, 0]) / model.spread[kind].exp()
         loss = loss + of_ps * (model.spread[kind] + off.square() / 2).mean()
     return loss
 
@@ -163,14 +163,14 @@ def measures(model: ValueNetwork, taught: Sequence[CandidateLabels]) -> dict[str
     """loss; AUC of holding the answer over a state's passages; right ones among the ten most promising."""
     features, right, _ = _stacked(taught)
     with torch.no_grad():
-        told = model(torch.from_numpy(features))[:, 0]
-        loss = nn.functional.binary_cross_entropy_with_logits(told, torch.from_numpy(right)).item()
+        outputs = model(torch.from_numpy(features))[:, 0]
+        loss = nn.functional.binary_cross_entropy_with_logits(outputs, torch.from_numpy(right)).item()
     areas, among = [], []
     ends = np.cumsum([len(lesson.right) for lesson in taught])
-    for lesson, own in zip(taught, np.split(told.numpy(), ends[:-1]), strict=True):
-        among.append(lesson.right[np.argsort(-own)[:10]].sum())
+    for lesson, values in zip(taught, np.split(outputs.numpy(), ends[:-1]), strict=True):
+        among.append(lesson.right[np.argsort(-values)[:10]].sum())
         if 0 < lesson.right.sum() < len(lesson.right):
-            areas.append(_area(own, lesson.right))
+            areas.append(_area(values, lesson.right))
     return {"loss": loss, "AUC": float(np.mean(areas or [0.5])), "right of ten": float(np.mean(among))}
 
 

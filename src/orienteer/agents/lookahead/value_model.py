@@ -24,7 +24,7 @@ from orienteer.session.score import K, weights
 Float64s = NDArray[np.float64]
 
 PREFIX = "weigher."  # of its tensors' names in a model folder
-LAYERS = ("first", "second", "told")
+LAYERS = ("first", "second", "told")  # as model folders name them
 CLIP = 6.0  # standardised features are clipped to this
 # Fitted: docs/lab-book/pointer.md.
 _P_RIGHT = 0.9  # P(a best passage holds the answer) is about this part of its PS
@@ -49,10 +49,10 @@ class ValueModel:
     """The trained network, in NumPy."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        own = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
-        self._layers = load_layers(own, LAYERS)
-        self._mean, self._std = own["centre"], own["width"]
-        self._spread = np.exp(own["spread"].astype(np.float64))
+        named = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
+        self._layers = load_layers(named, LAYERS)
+        self._mean, self._std = named["centre"], named["width"]
+        self._spread = np.exp(named["spread"].astype(np.float64))
 
     def __call__(self, features: Float32s) -> Prediction:
         hidden = np.clip((features - self._mean) / self._std, -CLIP, CLIP).astype(np.float32)

@@ -50,7 +50,7 @@ class MuZeroAgent:
         self._pipeline = ObservationPipeline.create(tokenizer, engine, encoder, self.grammar, config)
         trie = index if index is not None else vocabulary_trie(engine, self._pipeline.term_tokenizer)
         try:
-            self._networks = Networks(files.own, config.networks, encoder.word_embeddings, self.grammar, trie)
+            self._networks = Networks(files.networks, config.networks, encoder.word_embeddings, self.grammar, trie)
         except (KeyError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a MuZero: {error!r}; train it again") from None
         self._threads = threads or len(os.sched_getaffinity(0))

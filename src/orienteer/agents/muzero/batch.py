@@ -292,15 +292,19 @@ class _BatchBuilder:
         if not observed:
             rules = wanted < len(self._grammar)
             wanted = np.where(rules, self._grammar.as_index[np.where(rules, wanted, 0)], wanted)
-        found = np.searchsorted(actions, wanted)
-        good = (found < count) & (actions[np.minimum(found, count - 1)] == wanted) if count else np.zeros(0, np.bool_)
+        positions = np.searchsorted(actions, wanted)
+        good = (
+            (positions < count) & (actions[np.minimum(positions, count - 1)] == wanted)
+            if count
+            else np.zeros(0, np.bool_)
+        )
         if count < 2 or not good.any():
             return False
         total = float(shares[good].sum())
         if total <= 0:
             return False
         share = np.zeros(count, np.float32)
-        np.add.at(share, found[good], (shares[good] / total).astype(np.float32))
+        np.add.at(share, positions[good], (shares[good] / total).astype(np.float32))
         kind = np.where(actions < len(self._grammar), RULE, LOCAL_PIECE if observed else INDEX_PIECE).astype(np.int8)
         ids = np.where(kind == RULE, actions, nodes if observed else actions - len(self._grammar)).astype(np.int32)
         priors = np.zeros(count, np.float32)
@@ -314,13 +318,13 @@ class _BatchBuilder:
         wanted, shares = step.policy(rule)
         first = self._index.piece[1 : 1 + int(self._index.num_children[0])]
         pieces = wanted - len(self._grammar)
-        found = np.minimum(np.searchsorted(first, pieces), len(first) - 1)
-        good = first[found] == pieces
+        positions = np.minimum(np.searchsorted(first, pieces), len(first) - 1)
+        good = first[positions] == pieces
         total = float(shares[good].sum())
         if total <= 0:
             return False
         self._first_choice_targets.append(
-            (len(self._first_choices), found[good], (shares[good] / total).astype(np.float32))
+            (len(self._first_choices), positions[good], (shares[good] / total).astype(np.float32))
         )
         self._first_choices.append((position, row))
         return True
@@ -350,20 +354,20 @@ class _BatchBuilder:
     ) -> NDArray[np.float32]:
         """The prior logit of each action, as `learned_model.prior_logits`."""
         tables, state = self._grammar.tables, step.states[rule]
-        found = np.zeros(len(actions), np.float32)
+        priors = np.zeros(len(actions), np.float32)
         slot = SLOT_TABLE[state[OPERATOR], state[FIELD]] if state[OPERATOR] >= 0 and state[FIELD] >= 0 else -1
         for position, (action, node) in enumerate(zip(actions.tolist(), nodes.tolist(), strict=True)):
             if action >= len(self._grammar):
-                found[position] = prior_logits[0, node - self._offsets[row], slot]
+                priors[position] = prior_logits[0, node - self._offsets[row], slot]
             elif tables.needs[action] == MAY_STOP:
-                found[position] = step.stop_score
+                priors[position] = step.stop_score
             elif tables.needs[action] == WORD_ENDS:
-                found[position] = prior_logits[1, state[NODE], slot]
+                priors[position] = prior_logits[1, state[NODE], slot]
             elif min(tables.operator[action], tables.field[action], tables.source[action]) >= 0:
                 operator = tables.operator[action]
                 root = step.tries.roots[tables.polarity[operator], tables.source[action]]
-                found[position] = prior_logits[0, root, SLOT_TABLE[operator, tables.field[action]]]
-        return found
+                priors[position] = prior_logits[0, root, SLOT_TABLE[operator, tables.field[action]]]
+        return priors
 
     def batch(self) -> Batch:
         parts = self._choice_parts

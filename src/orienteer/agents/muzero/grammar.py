@@ -258,10 +258,10 @@ def _allowed(grammar: Grammar, fields: Fields) -> Int32s:
             continue
         polarity = DOWN if operator.op == "-" else UP
         for field in operator.fields:
-            found = sum(1 << s for s in range(len(SOURCES)) if _fits(operator, field, s, fields))
+            sources = sum(1 << s for s in range(len(SOURCES)) if _fits(operator, field, s, fields))
             position = FIELDS.index(field) + 1
             for at in ((number + 1, position), (number + 1, 0), (0, position), (0, 0)):
-                bits[(polarity, *at)] |= found
+                bits[(polarity, *at)] |= sources
     return bits
 
 

@@ -139,8 +139,8 @@ def _basis(words: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     values, vectors = np.linalg.eigh(centred.T @ centred / len(words))
     order = np.argsort(-values)[:size]
     scale = 1 / np.sqrt(np.maximum(values[order], 1e-12))
-    found: NDArray[np.float32] = (vectors[:, order].T * scale[:, None]).astype(np.float32)
-    return found
+    components: NDArray[np.float32] = (vectors[:, order].T * scale[:, None]).astype(np.float32)
+    return components
 
 
 def two_hot(values: Tensor, support: Support) -> Tensor:
@@ -209,9 +209,9 @@ class TrainableEncoder(nn.Module):
         length, width = states.shape[1], states.shape[2]
         groups, pieces, owners, first = [], [], [], 0
         for number, row in enumerate(rows):
-            found = row.occurrences.astype(np.int64)
-            groups.append((found[:, 0] + first) * len(SOURCES) + found[:, 1])
-            pieces.append(found[:, 2] + number * length)
+            occurrences = row.occurrences.astype(np.int64)
+            groups.append((occurrences[:, 0] + first) * len(SOURCES) + occurrences[:, 1])
+            pieces.append(occurrences[:, 2] + number * length)
             owners.append(np.full(len(row.term_features), number))
             first += len(row.term_features)
         group, piece = torch.from_numpy(np.concatenate(groups)), torch.from_numpy(np.concatenate(pieces))

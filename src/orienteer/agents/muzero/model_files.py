@@ -26,24 +26,24 @@ from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.representation import encoding_sizes
 from orienteer.agents.pointer import model_files as pointer
 from orienteer.data.atomic import atomic_path
-from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError, TrainingError
+from orienteer.errors import ModelCorruptError, ModelMissingError, TrainingError
 from orienteer.models.bert_encoder import plain_tokenizer
 from orienteer.models.model_folder import (
     CONFIG,
     TOKENIZER,
     WEIGHTS,
+    ModelFolder,
     Tensors,
-    corrupt,
     dequantise,
+    load_model,
     quantise,
-    read_folder,
     write_folder,
 )
 from orienteer.reader import folder as reader
 
 SHIPPED = Path(__file__).parent / "weights"
 LARGEST = 30_000_000  # bytes of the shipped folder
-OWN = "muzero."  # how the names of g's and f's tensors begin
+NETWORKS = "muzero."  # how the names of g's and f's tensors begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,22 @@ class MuZeroFiles:
     notes: Mapping[str, Any]
 
     @property
-    def own(self) -> Tensors:
+    def networks(self) -> Tensors:
         """The tensors of g and f, without their prefix."""
-        return {name.removeprefix(OWN): value for name, value in self.tensors.items() if name.startswith(OWN)}
+        return {name.removeprefix(NETWORKS): value for name, value in self.tensors.items() if name.startswith(NETWORKS)}
 
 
 def load_folder(folder: Path) -> MuZeroFiles:
     """Reads a MuZero folder and verifies its checksums."""
-    found = read_folder(folder, ("muzero",))
-    told = found.told
-    check_features(folder, (told.get("term_features", ()), told.get("moment_features", ())))
-    try:
-        config = Config.from_dict(told["config"])
-    except (ValueError, KeyError, TypeError, OrienteerError) as error:
-        raise corrupt(folder, "muzero", f"{type(error).__name__}: {error}") from None
-    tensors = {name: _widened(value) for name, value in found.tensors.items()}
-    return MuZeroFiles(found.config, tensors, found.tokenizer, config, found.fingerprint, told.get("notes", {}))
+    return load_model(folder, ("muzero",), _parse)
+
+
+def _parse(stored: ModelFolder) -> MuZeroFiles:
+    entry = stored.entry
+    check_features(stored.folder, (entry.get("term_features", ()), entry.get("moment_features", ())))
+    tensors = {name: _widened(value) for name, value in stored.tensors.items()}
+    config, notes = Config.from_dict(entry["config"]), entry.get("notes", {})
+    return MuZeroFiles(stored.config, tensors, stored.tokenizer, config, stored.fingerprint, notes)
 
 
 def save_folder(
@@ -82,8 +82,8 @@ def save_folder(
 ) -> None:  # fmt: skip
     """Writes a MuZero folder; `notes` go into its config.json."""
     features = {"term_features": TERM_FEATURES, "moment_features": STATE_FEATURES}
-    told = {"config": config.as_dict(), "notes": notes, **features}
-    write_folder(folder, "muzero", bert, told, tensors, tokenizer)
+    entry = {"config": config.as_dict(), "notes": notes, **features}
+    write_folder(folder, "muzero", bert, entry, tensors, tokenizer)
 
 
 def for_shipping(files: MuZeroFiles) -> Tensors:
@@ -172,8 +172,8 @@ def load_pretrained(name: str | Path) -> PretrainedEncoder:
     if "muzero" in config:
         return pretrained_from(load_folder(folder))
     if "pointer" in config:
-        found = pointer.load_folder(folder)
-        return PretrainedEncoder(found.config, found.tensors, found.tokenizer, True, folder.name)
+        clone = pointer.load_folder(folder)
+        return PretrainedEncoder(clone.config, clone.tensors, clone.tokenizer, True, folder.name)
     if "reader" in config:
         files = reader.load_folder(folder)
         encoder = {name: value for name, value in files.tensors.items() if name.startswith("encoder.")}
@@ -190,7 +190,7 @@ def load_pretrained(name: str | Path) -> PretrainedEncoder:
 
 
 def pretrained_from(files: MuZeroFiles) -> PretrainedEncoder:
-    tensors = {name: value for name, value in files.tensors.items() if not name.startswith(OWN)}
+    tensors = {name: value for name, value in files.tensors.items() if not name.startswith(NETWORKS)}
     return PretrainedEncoder(files.bert, tensors, files.tokenizer, bool(files.notes.get("cloned", False)), "muzero")
 
 

@@ -382,8 +382,8 @@ def _linear(matrix: NDArray[Any], bias: NDArray[Any] | None = None) -> Linear:
     outer = -(-len(matrix) // 4) * 4
     if outer != len(matrix):
         raise ValueError(f"a matrix of {len(matrix)} rows; expected a multiple of 4")
-    own = np.zeros(outer, np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
-    return Linear(np.ascontiguousarray(matrix, np.float32), own)
+    padded_bias = np.zeros(outer, np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
+    return Linear(np.ascontiguousarray(matrix, np.float32), padded_bias)
 
 
 def _apply(x: Float32s, layer: Linear) -> Float32s:

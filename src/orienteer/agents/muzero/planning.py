@@ -85,8 +85,10 @@ def plan_steps(
         bounds = [len(roots) * part // count for part in range(count + 1)]
 
         def plan_part(part: slice) -> list[PlannedStep]:
-            own = [each[part] if each is not None else None for each in (draws, along, traces)]
-            return plan_steps(networks, roots[part], settings, own[0], temperature, own[1], own[2], together=together)  # type: ignore[arg-type]
+            return plan_steps(
+                networks, roots[part], settings, draws and draws[part], temperature, along and along[part],
+                traces and traces[part], together=together,
+            )  # fmt: skip
 
         with ThreadPoolExecutor(threads) as workers:
             return [plan for plans in workers.map(plan_part, starmap(slice, pairwise(bounds))) for plan in plans]
@@ -184,10 +186,10 @@ def _word(root: RootState, node: int) -> int:
 
 def _in_own_tries(state: Int32s, model: LearnedModel, tree: int) -> Int32s:
     """A grammar state with its node as numbered in the session's own tries."""
-    own = state.copy()
-    if not own[USES_INDEX]:
-        own[NODE] = model.local(tree, int(own[NODE]))
-    return own
+    local = state.copy()
+    if not local[USES_INDEX]:
+        local[NODE] = model.local(tree, int(local[NODE]))
+    return local
 
 
 def _policy(result: SearchResult, tree: int) -> tuple[Int32s, Float64s]:

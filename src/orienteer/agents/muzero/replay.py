@@ -219,8 +219,8 @@ def unpack(packed: Mapping[str, NDArray[Any]]) -> list[Trajectory]:
     for (number, size, empty, guided), (first, last), ended in zip(
         packed["episode"].tolist(), packed["scores"].tolist(), endings, strict=False
     ):
-        own = tuple(steps[start : start + size])
-        trajectories.append(Trajectory(number, own, ended, first, last, empty, bool(guided)))
+        episode = tuple(steps[start : start + size])
+        trajectories.append(Trajectory(number, episode, ended, first, last, empty, bool(guided)))
         start += size
     return trajectories
 
@@ -281,14 +281,14 @@ def targets(
 ) -> NDArray[np.float64]:
     """z_i = Σ_{k < n} γ^k r_{i+k} + γ^n v_{i+n} [actions + 1]; beyond the end everything is 0."""
     size = len(reward)
-    found = np.zeros(size + 1)
+    returns = np.zeros(size + 1)
     for position in range(size):
         end = min(size, position + steps)
         powers = discount ** np.arange(end - position)
-        found[position] = powers @ reward[position:end] + (
+        returns[position] = powers @ reward[position:end] + (
             discount ** (end - position) * values[end] if end < size else 0.0
         )
-    return found
+    return returns
 
 
 class ReplayBuffer:

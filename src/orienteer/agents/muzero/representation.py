@@ -33,18 +33,18 @@ from orienteer.agents.action_space import (
     rank_actions,
     usable_terms,
 )
-from orienteer.agents.encoding import KINDS, MAX_TITLE, PS_BOUNDS, FeatureExtractor, Rendered, Renderer, mark_ids, pool
+from orienteer.agents.encoding import MAX_TITLE, PS_BOUNDS, FeatureExtractor, Rendered, Renderer, mark_ids
 from orienteer.agents.lookahead.candidates import Lookahead
 from orienteer.agents.lookahead.value_model import ValueModel, has_value_model, refinement_values
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import INDEX, OPERATORS, QueryGrammar
 from orienteer.agents.muzero.networks import Float32s
 from orienteer.agents.muzero.tries import TermTokenizer
+from orienteer.agents.pointer.agent import Head
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute, Ct2Encoder, vocabulary
-from orienteer.models.ct2_format import model_files
-from orienteer.models.layers import linear
+from orienteer.models.ct2_format import bert_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import FIELDS, GRAMMARS, Grammar, Refinement
 from orienteer.reader.encoding import pieces
@@ -52,7 +52,6 @@ from orienteer.session import Lexicon, Observation, Term
 
 IDF_STEPS, IDF_STEP = 32, 0.5
 PS_STEPS = 16
-LAYERED_KINDS = KINDS * IDF_STEPS * PS_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,6 @@ def ps_values() -> NDArray[np.float32]:
 
 _KINDS = "encoder.embeddings.token_type_embeddings.weight"
 _LAYERS = ("layers.idf", "layers.ps")
-_HEAD = ("term", "moment", "mix", "slots", "whole", "outcome")
 
 
 class EncodedObservation(NamedTuple):
@@ -178,28 +176,25 @@ class Encoder:
         *, compute: Compute = "int8", threads: int = 0,
     ) -> None:  # fmt: skip
         threads = threads or len(os.sched_getaffinity(0))
-        own = {name: value for name, value in tensors.items() if not name.startswith("muzero.")}
+        of_encoder = {name: value for name, value in tensors.items() if not name.startswith("muzero.")}
         try:
-            plain = dequantise(own)
+            plain = dequantise(of_encoder)
             layers = [plain.get(name) for name in _LAYERS]
             # The idf and PS layers are absent until h is trained: then only the type counts.
             self._layered = layers[0] is not None and layers[1] is not None
-            matrices = quantise(own) if compute == "int8" else dict(plain)
+            matrices = quantise(of_encoder) if compute == "int8" else dict(plain)
             if layers[0] is not None and layers[1] is not None:
                 matrices.pop(f"{_KINDS}.scale", None)
                 matrices[_KINDS] = layered_table(plain[_KINDS], layers[0], layers[1])
-            self._encoder = Ct2Encoder(model_files(bert, matrices, vocabulary(tokenizer)), compute, threads)
+            self._encoder = Ct2Encoder(bert_files(bert, matrices, vocabulary(tokenizer)), compute, threads)
             self.value_model = ValueModel(plain) if has_value_model(plain) else None
             self.word_embeddings = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
-            self._head = {
-                name: (np.ascontiguousarray(plain[f"{name}.weight"].T, np.float32), plain[f"{name}.bias"])
-                for name in _HEAD
-            }
+            self._head = Head(plain)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an h: {error!r}; train it again") from None
         digest = hashlib.sha256()
-        for name in sorted(own):
-            digest.update(name.encode() + np.ascontiguousarray(own[name]).tobytes())
+        for name in sorted(of_encoder):
+            digest.update(name.encode() + np.ascontiguousarray(of_encoder[name]).tobytes())
         self.fingerprint = f"{digest.hexdigest()[:16]}-{compute}"
         self._workers = ThreadPoolExecutor(threads, "muzero") if threads > 1 else None
 
@@ -212,30 +207,14 @@ class Encoder:
         row = tokenized.rendered
         kinds = layered_kinds(row.types, tokenized.idf, tokenized.ps) if self._layered else row.types
         states = self._encoder(row.ids, kinds.tolist())  # [L, width]
-        pooled = np.concatenate(
-            [pool(states, row.occurrences, len(tokenized.term_features)), tokenized.term_features], 1
-        )
-        context = np.concatenate([states[0], tokenized.state_features])[None]
-        terms = _relu(self._linear("term", pooled) + self._linear("moment", context))
-        terms = _relu(self._linear("mix", terms))
-        best = terms.max(0) if len(terms) else np.zeros(terms.shape[1], np.float32)
-        hidden = _relu(self._linear("whole", np.concatenate([context[0], grammar, best])[None]))
-        [outcome] = self._linear("outcome", hidden)
-        return EncodedObservation(
-            np.concatenate([context[0], best, outcome]), terms, self._linear("slots", terms), float(outcome[0])
-        )
-
-    def _linear(self, name: str, x: Float32s) -> Float32s:
-        return linear(x, *self._head[name])
+        scores = self._head(states, row, tokenized.term_features, tokenized.state_features, grammar)
+        summary = np.concatenate([scores.context, scores.best, scores.outcome])
+        return EncodedObservation(summary, scores.terms, scores.slots, scores.stop)
 
 
 def encoding_sizes(bert_width: int, state_features: int, hidden: int) -> tuple[int, int]:
     """The lengths of `EncodedObservation.summary` and of a row of `terms`."""
     return bert_width + state_features + hidden + 2, hidden
-
-
-def _relu(x: Float32s) -> Float32s:
-    return np.maximum(x, np.float32(0))
 
 
 IDLE_VALUE = -0.01  # of a refinement without new hits: it costs a step and no reading

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import STEPS_LEFT, QueryGrammar, query_grammar
-from orienteer.agents.muzero.model_files import OWN, PretrainedEncoder, load_pretrained, published
+from orienteer.agents.muzero.model_files import NETWORKS, PretrainedEncoder, load_pretrained, published
 from orienteer.agents.muzero.networks import Networks
 from orienteer.agents.muzero.planning import PlannedStep, plan_steps
 from orienteer.agents.muzero.replay import Trajectory, TrajectoryStep, make_step
@@ -294,8 +294,10 @@ class Actor:
         context = self._context
         tensors, update = published(Path(task.folder))
         pipeline, words = self._pipeline(tensors)
-        own = {name.removeprefix(OWN): value for name, value in tensors.items() if name.startswith(OWN)}
-        networks = Networks(own, context.config.networks, words, context.grammar, context.index)
+        of_networks = {
+            name.removeprefix(NETWORKS): value for name, value in tensors.items() if name.startswith(NETWORKS)
+        }
+        networks = Networks(of_networks, context.config.networks, words, context.grammar, context.index)
         training = context.config.training
         self._environment = self._environment or context.environment(task.seed)
         return play_episodes(
@@ -307,7 +309,7 @@ class Actor:
     def _pipeline(self, tensors: dict[str, NDArray[Any]]) -> tuple[ObservationPipeline, NDArray[np.float32]]:
         """Pipeline and word embeddings: as opened, or with the newest encoder where h is trained too."""
         context = self._context
-        seen = {name: value for name, value in tensors.items() if not name.startswith(OWN)}
+        seen = {name: value for name, value in tensors.items() if not name.startswith(NETWORKS)}
         if not seen:
             return context.pipeline, context.encoder.word_embeddings
         tokenizer = context.base.plain_tokenizer()
@@ -356,8 +358,8 @@ class ActorFactory:
         engine = open_engine(Path(self.index), threads=self.threads)
         trained = TrainedReader.from_pretrained(Path(self.reader) if self.reader else None, threads=self.threads)
         reader = CachedReader(trained, disk=Path(self.cache) if self.cache else None)
-        found = [
+        questions = [
             question for question in read_questions(self.questions)
             if question.answers and (not self.only or clean(question.id) in self.only)
         ]  # fmt: skip
-        return SelfPlayContext.of(engine, reader, found, load_pretrained(self.base), self.config, self.threads)
+        return SelfPlayContext.of(engine, reader, questions, load_pretrained(self.base), self.config, self.threads)

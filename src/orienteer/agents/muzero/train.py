@@ -311,9 +311,9 @@ class _Learner:
             self.replay.replace_step(owner, step, new_step)
 
     def _weights(self) -> dict[str, NDArray[Any]]:
-        own = {f"muzero.{name}": value for name, value in self.model.tensors().items()}
+        of_networks = {f"muzero.{name}": value for name, value in self.model.tensors().items()}
         encoder: dict[str, NDArray[Any]] = self.parts.h.tensors() if self.parts.h is not None else {}
-        return {**own, **encoder}
+        return {**of_networks, **encoder}
 
     def _publish(self) -> None:
         publish(self.options.out, self._weights(), self.state.update)

@@ -124,16 +124,16 @@ class TermTokenizer:
 
     def _pieces(self, term: str) -> Pieces:
         """At most `MOST_PIECES`; one unknown piece for a term that has none. Two terms may have equal pieces."""
-        [found] = pieces(self._tokenizer, [term])
-        return tuple(found.ids[:MOST_PIECES]) or (self._unknown,)
+        [encoded] = pieces(self._tokenizer, [term])
+        return tuple(encoded.ids[:MOST_PIECES]) or (self._unknown,)
 
     def index_pieces(self, terms: Sequence[str]) -> Iterator[Pieces]:
         """The pieces of those terms of an index that have no unknown letter and not too many pieces."""
         for start in range(0, len(terms), 1 << 14):
             batch = list(terms[start : start + (1 << 14)])
-            for found in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-                if 0 < len(found.ids) <= MOST_PIECES and self._unknown not in found.ids:
-                    yield tuple(found.ids)
+            for encoded in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+                if 0 < len(encoded.ids) <= MOST_PIECES and self._unknown not in encoded.ids:
+                    yield tuple(encoded.ids)
 
     def whole_words(self) -> list[str]:
         """The tokens that are complete words."""

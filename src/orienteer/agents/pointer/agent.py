@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.action_space import RankedActions, can_refine, grammar_bits, grammar_slots, rank_actions
-from orienteer.agents.encoding import Featurizer, ModelInput, pool
+from orienteer.agents.encoding import Featurizer, ModelInput, Rendered, pool
 from orienteer.agents.lookahead.candidates import Candidates, Lookahead
 from orienteer.agents.lookahead.value_model import (
     Float64s,
@@ -35,13 +34,28 @@ from orienteer.session import STOP, UNDO, Action, Observation
 _NOTED = 5  # refinements that the notes name
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Logits of refinements [terms, slots] and of stopping, which share one softmax; the expected gain of the best."""
+class Scores(NamedTuple):
+    """What the head makes of a state.
+
+    slots    [terms, slots] logits of refinements, in one softmax with that of stopping
+    outcome  [2] the logit of stopping, the expected gain of the best refinement
+    context  [width + features] the state of [CLS] and the state's features
+    terms    [terms, hidden] each term; `best` is the maximum over them
+    """
 
     slots: Float32s
-    stop: float
-    gain: float
+    outcome: Float32s
+    context: Float32s
+    terms: Float32s
+    best: Float32s
+
+    @property
+    def stop(self) -> float:
+        return float(self.outcome[0])
+
+    @property
+    def gain(self) -> float:
+        return float(self.outcome[1])
 
 
 class Head:
@@ -53,18 +67,19 @@ class Head:
     def __call__(
         self,
         states: Float32s,  # [L, width]
-        inputs: ModelInput,
+        row: Rendered,
+        term_features: Float32s,  # [terms, features]
+        state_features: Float32s,  # [features]
         grammar: Float32s,  # [operators]
     ) -> Scores:
-        count = len(inputs.terms)
-        pooled = np.concatenate([pool(states, inputs.rendered.occurrences, count), inputs.term_features], 1)
-        context = np.concatenate([states[0], inputs.state_features])[None]
-        hidden = relu(self._linear("term", pooled) + self._linear("moment", context))
-        hidden = relu(self._linear("mix", hidden))  # [terms, hidden]
-        best = hidden.max(0) if count else np.zeros(hidden.shape[1], np.float32)
-        whole = relu(self._linear("whole", np.concatenate([context[0], grammar, best])[None]))
-        [[stop, gain]] = self._linear("outcome", whole)
-        return Scores(self._linear("slots", hidden), float(stop), float(gain))
+        pooled = np.concatenate([pool(states, row.occurrences, len(term_features)), term_features], 1)
+        context = np.concatenate([states[0], state_features])
+        hidden = relu(self._linear("term", pooled) + self._linear("moment", context[None]))
+        hidden = relu(self._linear("mix", hidden))
+        best = hidden.max(0) if len(hidden) else np.zeros(hidden.shape[1], np.float32)
+        whole = relu(self._linear("whole", np.concatenate([context, grammar, best])[None]))
+        [outcome] = self._linear("outcome", whole)
+        return Scores(self._linear("slots", hidden), outcome, context, hidden, best)
 
     def _linear(self, name: str, x: Float32s) -> Float32s:
         return linear(x, *self._layers[name])
@@ -144,7 +159,7 @@ class PointerAgent:
     def _score(self, inputs: ModelInput, alone: bool = False) -> Scores:
         row = inputs.rendered
         states = self._encoder(row.ids, row.types.tolist(), alone=alone)
-        return self._head(states, inputs, self._bits)
+        return self._head(states, row, inputs.term_features, inputs.state_features, self._bits)
 
     def ranked(self, inputs: ModelInput, scores: Scores) -> RankedActions:
         """The legal actions of the agent's grammar."""

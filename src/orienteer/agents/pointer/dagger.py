@@ -51,8 +51,10 @@ def visited(
     generator = random.Random(f"{visits.seed} {questions[0].id if questions else ''}")
     return [
         session
-        for own in reached
-        for session in sorted(generator.sample(own, min(visits.states, len(own))), key=lambda s: s.refinements_made)
+        for states in reached
+        for session in sorted(
+            generator.sample(states, min(visits.states, len(states))), key=lambda s: s.refinements_made
+        )
     ]
 
 

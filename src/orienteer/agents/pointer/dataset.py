@@ -195,8 +195,8 @@ def _unpack(arrays: Arrays) -> Iterator[Example]:
         strict=False,  # np.split gives one empty part where there are no examples
     )
     for question, ids, types, occurrences, term_features, state_features, open_slots, end, count in rows:
-        own = tuple(targets[end - count : end])
-        yield Example(question, ids, types, occurrences, term_features, state_features, open_slots, own)
+        labels_of_row = tuple(targets[end - count : end])
+        yield Example(question, ids, types, occurrences, term_features, state_features, open_slots, labels_of_row)
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: Any, width: int | None = None) -> NDArray[Any]:

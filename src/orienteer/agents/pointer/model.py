@@ -92,10 +92,10 @@ class PointerModel(nn.Module):
 
     def keep_layers(self, layers: Sequence[int]) -> None:
         """Leaves only these layers of the encoder, in their order: a step then costs as much less."""
-        found = self.encoder.encoder.layer
-        if not all(0 <= number < len(found) for number in layers):
-            raise TrainingError(f"layers {list(layers)}: the encoder has {len(found)}, counted from 0")
-        self.encoder.encoder.layer = nn.ModuleList([found[number] for number in layers])
+        every = self.encoder.encoder.layer
+        if not all(0 <= number < len(every) for number in layers):
+            raise TrainingError(f"layers {list(layers)}: the encoder has {len(every)}, counted from 0")
+        self.encoder.encoder.layer = nn.ModuleList([every[number] for number in layers])
         self.encoder.config.num_hidden_layers = len(layers)
 
     def tensors(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -134,8 +134,8 @@ class PointerModel(nn.Module):
         model = cls(encoder, marks, len(tensors["mix.bias"]))
         try:
             table = tensors["encoder.embeddings.word_embeddings.weight"]
-            own = {name: value for name, value in tensors.items() if not name.startswith(PREFIX)}
-            state = {name: torch.from_numpy(value.copy()) for name, value in own.items()}
+            of_pointer = {name: value for name, value in tensors.items() if not name.startswith(PREFIX)}
+            state = {name: torch.from_numpy(value.copy()) for name, value in of_pointer.items()}
             model.load_state_dict({**state, "marks": torch.from_numpy(table[marks].copy())})
         except (RuntimeError, KeyError) as error:
             raise ModelCorruptError(f"{name}: not a pointer's weights ({error}); train it again") from None
@@ -153,9 +153,9 @@ def batch_of(examples: Sequence[Example]) -> Batch:
         ids[row, :length] = torch.from_numpy(example.ids)
         types[row, :length] = torch.from_numpy(example.types)
         mask[row, :length] = 1
-        found = example.occurrences.astype(np.int64)
-        groups.append((found[:, 0] + first) * len(SOURCES) + found[:, 1])
-        pieces.append(found[:, 2] + row * size)
+        occurrences = example.occurrences.astype(np.int64)
+        groups.append((occurrences[:, 0] + first) * len(SOURCES) + occurrences[:, 1])
+        pieces.append(occurrences[:, 2] + row * size)
         rows.append(np.full(len(example.term_features), row))
         first += len(example.term_features)
     return Batch(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from orienteer.agents.action_space import Decoding
 from orienteer.agents.encoding import MAX_PIECES, STATE_FEATURES, TERM_FEATURES, check_features
 from orienteer.agents.lookahead.passage_features import FEATURES
-from orienteer.models.model_folder import Tensors, corrupt, read_folder, write_folder
+from orienteer.models.model_folder import ModelFolder, Tensors, load_model, write_folder
 from orienteer.query import GRAMMARS
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -61,17 +61,17 @@ class PointerFiles:
 
 def load_folder(folder: Path) -> PointerFiles:
     """The files of a pointer's folder, checked against their checksums."""
-    found = read_folder(folder, ("pointer",))
-    try:
-        layout, decoding = Layout.from_dict(found.told["layout"]), Decoding.from_dict(found.told["decoding"])
-        features = layout.term_features, layout.state_features, layout.passage_features
-        check_features(folder, features, (TERM_FEATURES, STATE_FEATURES, FEATURES))
-        if layout.grammar not in GRAMMARS:
-            raise ValueError(f"a grammar {layout.grammar!r}")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise corrupt(folder, "pointer", f"{type(error).__name__}: {error}") from None
-    notes = {key: value for key, value in found.told.items() if key not in ("layout", "decoding", "sha256")}
-    return PointerFiles(found.config, found.tensors, found.tokenizer, layout, decoding, found.fingerprint, notes)
+    return load_model(folder, ("pointer",), _parse)
+
+
+def _parse(stored: ModelFolder) -> PointerFiles:
+    layout, decoding = Layout.from_dict(stored.entry["layout"]), Decoding.from_dict(stored.entry["decoding"])
+    features = layout.term_features, layout.state_features, layout.passage_features
+    check_features(stored.folder, features, (TERM_FEATURES, STATE_FEATURES, FEATURES))
+    if layout.grammar not in GRAMMARS:
+        raise ValueError(f"a grammar {layout.grammar!r}")
+    notes = {key: value for key, value in stored.entry.items() if key not in ("layout", "decoding", "sha256")}
+    return PointerFiles(stored.config, stored.tensors, stored.tokenizer, layout, decoding, stored.fingerprint, notes)
 
 
 def save_folder(

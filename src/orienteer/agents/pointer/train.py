@@ -101,8 +101,8 @@ def held_out_measures(model: PointerModel, held: Sequence[Example], config: Trai
     sums = [0.0, 0.0, 0.0]
     for at in range(0, len(order), config.part):
         with torch.no_grad():
-            found = losses(model, order[at : at + config.part], config.temperature)
-        sums = [total + each.item() for total, each in zip(sums, found, strict=True)]
+            summed = losses(model, order[at : at + config.part], config.temperature)
+        sums = [total + each.item() for total, each in zip(sums, summed, strict=True)]
     refining = max(1, sum(not example.only_stops for example in held))
     return {"policy": sums[0] / len(held), "gain": sums[1] / len(held), "share": sums[2] / refining}
 
@@ -113,6 +113,5 @@ def to_int8(
 ) -> None:  # fmt: skip
     """The same pointer with int8 weights, for playing and shipping; `more` tensors and notes go beside its own."""
     files = load_folder(trained)
-    tensors = quantise({**files.tensors, **(more or {})})
-    told = {**files.notes, **notes}
-    save_folder(out, files.config, tensors, files.tokenizer, files.layout, decoding or files.decoding, **told)
+    tensors, notes = quantise({**files.tensors, **(more or {})}), {**files.notes, **notes}
+    save_folder(out, files.config, tensors, files.tokenizer, files.layout, decoding or files.decoding, **notes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from orienteer.agents.t5.model_files import Seq2SeqConfig, quantise
 from orienteer.models.bert_encoder import Compute, Ct2Encoder
-from orienteer.models.ct2_format import encoder_binary, model_files
+from orienteer.models.ct2_format import bert_files, encoder_files, stacked
 from orienteer.models.model_folder import dequantise
 
 _ACTIVATIONS = {"relu": 0, "gelu_new": 1, "silu": 2, "gelu": 3}
@@ -33,21 +32,15 @@ class SourceEncoder:
         # CTranslate2 needs a name for each row of the word table; T5's table has more rows than its tokenizer names.
         names = [*vocabulary, *(f"<spare {n}>" for n in range(config.vocabulary - len(vocabulary)))]
         self._bert = config.bert if config.architecture == "bert" else None
-        files = _t5_files(config, tensors, names) if self._bert is None else model_files(self._bert, tensors, names)
+        if self._bert is None:
+            files = encoder_files(_t5_variables(config, tensors), names, config.epsilon)
+        else:
+            files = bert_files(self._bert, tensors, names)
         self._encoder = Ct2Encoder(files, compute, threads, split_single=True)
 
     def __call__(self, ids: Sequence[int], *, alone: bool = False) -> NDArray[np.float32]:
         """[L, width]"""
         return self._encoder(ids, None if self._bert is None else [0] * len(ids), alone=alone)
-
-
-def _t5_files(config: Seq2SeqConfig, tensors: Mapping[str, NDArray[Any]], vocabulary: list[str]) -> dict[str, bytes]:
-    settings = {"layer_norm_epsilon": config.epsilon, "unk_token": "", "bos_token": "", "eos_token": ""}
-    return {
-        "model.bin": encoder_binary(_t5_variables(config, tensors)),
-        "config.json": json.dumps(settings).encode(),
-        "vocabulary.json": json.dumps(vocabulary).encode(),
-    }
 
 
 def _t5_variables(config: Seq2SeqConfig, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -62,10 +55,7 @@ def _t5_variables(config: Seq2SeqConfig, tensors: Mapping[str, NDArray[Any]]) ->
     }
 
     def weight(target: str, *sources: str) -> None:
-        """One matrix, or several stacked, with their int8 scales if any."""
-        out[f"{target}/weight"] = np.concatenate([tensors[f"{s}.weight"] for s in sources])
-        if f"{sources[0]}.weight.scale" in tensors:
-            out[f"{target}/weight_scale"] = np.concatenate([tensors[f"{s}.weight.scale"] for s in sources])
+        out.update(stacked(tensors, target, *sources))
 
     weight("encoder/embeddings_0", "shared")
     bias = tensors["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]

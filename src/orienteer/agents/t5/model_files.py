@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from orienteer.errors import ModelCorruptError
 from orienteer.models import model_folder
 from orienteer.models.bert_encoder import vocabulary
-from orienteer.models.model_folder import Tensors, corrupt, kind_of, read_folder, write_folder
+from orienteer.models.model_folder import ModelFolder, Tensors, kind_of, load_model, write_folder
 
 SHIPPED = Path(__file__).parent / "weights"
 SMALL = "small"  # the base that is no folder: a small T5 from scratch, with the shipped reader's vocabulary
@@ -165,13 +165,12 @@ class ModelFiles:
 
 def load_folder(folder: Path, purpose: Purpose | None = None) -> ModelFiles:
     """The files of a folder, checked against their checksums; `purpose` None accepts any."""
-    stored = read_folder(folder, (purpose,) if purpose else _PURPOSES)
-    try:
-        config = Seq2SeqConfig.from_dict(stored.config["shape"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise corrupt(folder, stored.kind, f"{type(error).__name__}: {error}") from None
-    kind = cast("Purpose", stored.kind)
-    return ModelFiles(kind, config, stored.tensors, stored.tokenizer, stored.told, stored.fingerprint)
+
+    def parse(stored: ModelFolder) -> ModelFiles:
+        kind, config = cast("Purpose", stored.kind), Seq2SeqConfig.from_dict(stored.config["shape"])
+        return ModelFiles(kind, config, stored.tensors, stored.tokenizer, stored.entry, stored.fingerprint)
+
+    return load_model(folder, (purpose,) if purpose else _PURPOSES, parse)
 
 
 def purpose_of(config: Any) -> Purpose | None:
