@@ -13,6 +13,7 @@ import typer
 
 from orienteer.cli import app
 
+COMMANDS = typer.main.get_command(app)
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 # Options of experiments that ended; the lab book still shows the command that was run.
@@ -31,7 +32,7 @@ def shown_commands(page: str) -> Iterator[list[str]]:
 
 def missing(words: list[str]) -> str:
     """What of a command line does not exist; empty where all does."""
-    command: Any = typer.main.get_command(app)
+    command: Any = COMMANDS
     name, words = "orienteer", [word for word in words if word not in ("--help", "--version")]
     while hasattr(command, "get_command") and words and not words[0].startswith("-"):
         name, words = words[0], words[1:]
