@@ -105,6 +105,27 @@ def test_idf_picks_the_rarest_word_of_the_last_hits(engine: Engine) -> None:
         assert ByIdf(engine)(observation) == expected
 
 
+def test_an_operator_on_titles_takes_its_word_from_the_hits_titles(engine: Engine) -> None:
+    for question in QUESTIONS:
+        observation = first_moment(engine, question.question)
+        found = [w for passage in observation.hits for w in analyze(passage.title)]
+        new = [w for w in found if w not in analyze(question.question) and w not in STOP_LIST]
+        expected = max(dict.fromkeys(new), key=lambda word: engine.idf("title", word), default=None)
+        assert ByIdf(engine, "title")(observation) == expected
+        assert ByRelevanceModel(engine, "title")(observation) in {*new, None}
+
+
+def test_excluding_a_title_excludes_passages_that_were_found(engine: Engine) -> None:
+    entry = make_agent("prf-idf-t", engine, Settings(steps=1))
+    environment = Environment(engine, LexicalReader(), entry.settings)
+    sessions = run_sessions(environment, entry.agent, QUESTIONS).sessions
+    refined = [session for session in sessions if isinstance(session.steps[-1].action, Refinement)]
+    assert refined
+    for session in refined:
+        first, last = session.steps[0], session.steps[-1]
+        assert {hit.id for hit in first.hits} - {hit.id for hit in last.hits}
+
+
 def test_no_word_is_used_twice_or_taken_from_the_question(engine: Engine) -> None:
     for name in ("prf-idf-or", "prf-rm3^2", "prf-answer"):
         entry = make_agent(name, engine, Settings(steps=10))

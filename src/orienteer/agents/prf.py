@@ -6,6 +6,7 @@ One word a step, always with the same operator (`sect:app-rm3`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,30 +43,35 @@ class Feedback:
 
 
 class ByIdf:
-    """The word of the last hits with the highest idf in `contents`; the first of equals."""
+    """The word of the last hits with the highest idf in the operator's field; the first of equals.
 
-    def __init__(self, engine: Engine) -> None:
-        self._terms, self._lexicon = passage_terms(engine), Lexicon(engine)
+    An operator on titles takes its word from the hits' titles: any other word would hardly change what is found.
+    """
+
+    def __init__(self, engine: Engine, field: Field = "contents") -> None:
+        self._terms, self._lexicon, self._field = passage_terms(engine), Lexicon(engine), field
+        self._idf = lru_cache(1 << 16)(lambda word: engine.idf(field, word))
 
     def __call__(self, observation: Observation) -> str | None:
         counts = [self._terms.counts(passage) for passage in observation.hits]
-        words = _new_words(_in_order(counts), observation, self._lexicon)
-        return max(words, key=self._lexicon.idf, default=None)
+        words = _candidates(counts, observation, self._lexicon, self._field)
+        return max(words, key=self._idf, default=None)
 
 
 class ByRelevanceModel:
     """RM3's word: the greatest Σ over the last hits d of P(w | d) · Π over q0's terms q of P(q | d).
 
     P(w | d) = (count in d + μ P(w | C)) / (length of d + μ), Dirichlet's smoothing over the whole passage.
-    A term of q0 that the collection does not hold is left out; of equal words the first is taken.
+    A term of q0 that the collection does not hold is left out; of equal words the first is taken. An operator on
+    titles takes the best word of the hits' titles.
     """
 
-    def __init__(self, engine: Engine, mu: float = MU) -> None:
-        self._terms, self._lexicon, self._mu = passage_terms(engine), Lexicon(engine), mu
+    def __init__(self, engine: Engine, field: Field = "contents", mu: float = MU) -> None:
+        self._terms, self._lexicon, self._field, self._mu = passage_terms(engine), Lexicon(engine), field, mu
 
     def __call__(self, observation: Observation) -> str | None:
         counts = [self._terms.counts(passage) for passage in observation.hits]
-        words = _new_words(_in_order(counts), observation, self._lexicon)
+        words = _candidates(counts, observation, self._lexicon, self._field)
         if not words:
             return None
         question = [q for q in self._lexicon.terms(observation.question) if self._terms.background(q, counts) > 0]
@@ -78,8 +84,8 @@ class ByAnswer:
     When every answer is used up, the rarest word of the observation that is not the question's.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._lexicon = Lexicon(engine)
+    def __init__(self, engine: Engine, field: Field = "contents") -> None:
+        self._lexicon = Lexicon(engine)  # an answer's words stand in the contents, whatever the operator's field
 
     def __call__(self, observation: Observation) -> str | None:
         question = set(self._lexicon.terms(observation.question))
@@ -109,11 +115,13 @@ def relevance_model(
     return result
 
 
-def _in_order(counts: Iterable[Mapping[str, int]]) -> list[str]:
-    return list(dict.fromkeys(word for count in counts for word in count))
-
-
-def _new_words(words: Iterable[str], observation: Observation, lexicon: Lexicon) -> list[str]:
-    """Those that are neither in the question nor used before nor stop words."""
+def _candidates(
+    counts: Iterable[Mapping[str, int]], observation: Observation, lexicon: Lexicon, field: Field
+) -> list[str]:
+    """Words of the last hits, or of their titles, that are neither in the question nor used before nor stop words."""
+    texts: Iterable[Iterable[str]] = counts
+    if field == "title":
+        texts = [lexicon.terms(passage.title) for passage in observation.hits]
     known = observation.used.union(lexicon.terms(observation.question))
+    words = dict.fromkeys(word for text in texts for word in text)
     return [word for word in words if word not in known and not is_stop_word(word)]

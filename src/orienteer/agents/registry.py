@@ -164,8 +164,8 @@ def _bm25_deep(request: AgentRequest) -> ConfiguredAgent:
 
 
 def _feedback(request: AgentRequest) -> ConfiguredAgent:
-    choose = {"idf": ByIdf, "rm3": ByRelevanceModel, "answer": ByAnswer}[request.options["by"]](request.engine)
     operator, field = OPERATORS[request.options["op"] or "-or"]
+    choose = {"idf": ByIdf, "rm3": ByRelevanceModel, "answer": ByAnswer}[request.options["by"]](request.engine, field)
     return ConfiguredAgent(request.name, Feedback(choose, operator, field), request.settings)
 
 
