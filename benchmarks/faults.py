@@ -1,6 +1,7 @@
 """What an index survives: writers killed at random moments and at every step, damaged files, a full disk.
 
-A victim is a fork of this process, already warm, that builds, adds or deletes and dies by SIGKILL. Whatever is
+A victim is a fork of this process, already warm, that builds, adds, deletes, writes a delta or merges one, and dies by
+SIGKILL. Whatever is
 found afterwards must be the last commit, whole: its fingerprint is one that an undisturbed writer made, every
 checksum holds, and the next writer goes on as if nothing had happened. A damaged index must be refused when it is
 opened, or, where only contents changed, be found by `verify`.
@@ -29,14 +30,16 @@ from pathlib import Path
 from typing import Any
 
 from orienteer.data.passage import Passage
+from orienteer.engine.embedded import build
 from orienteer.engine.embedded.build import build_index, update_index
-from orienteer.engine.embedded.index import Index
+from orienteer.engine.embedded.index import open_parts
 from orienteer.engine.embedded.store import HEADER_BYTES, MANIFEST, TEMPORARY, read_manifest, verify
 from orienteer.engine.embedded.warmup import warm_up
 from orienteer.errors import IndexCorruptError, IndexMissingError, IndexVersionError, OrienteerError
 
 SEED = 13
-OPERATIONS = ("build", "add", "delete")
+build.delta_limit = lambda passages: passages // 4  # small indexes have deltas, too
+OPERATIONS = ("build", "add", "delete", "delta", "merge")
 NOTHING = "no index"
 
 
@@ -58,30 +61,41 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every operation moves between two generations: `base` passages, and `base` with `more` after them."""
+    """Every operation moves between two generations.
+
+    "base": the passages `base`; "both": `more` after them; "delta": a few of `more` after the base without its first
+    ten, in two segments; "merged": the same in one.
+    """
 
     base: list[Passage]
     more: list[Passage]
-    fingerprints: dict[str, str]  # of "base" and "both"
+    fingerprints: dict[str, str]
 
     @classmethod
     def make(cls, folder: Path, size: int, seed: int) -> Plan:
         passages = make_passages(size, seed)
         base, more = passages[: size * 2 // 3], passages[size * 2 // 3 :]
-        whole = build_index(passages, folder / "fresh").fingerprint
-        return cls(base, more, {"base": build_index(base, folder / "fresh").fingerprint, "both": whole})
+        both = build_index(passages, folder / "fresh").fingerprint
+        merged = build_index([*base[10:], *more[:10]], folder / "fresh").fingerprint
+        plan = cls(base, more, {"both": both, "merged": merged})
+        plan.fingerprints["base"] = build_index(base, folder / "fresh").fingerprint
+        plan.perform("delta", folder / "fresh")
+        assert read_manifest(folder / "fresh").base is not None
+        plan.fingerprints["delta"] = read_manifest(folder / "fresh").fingerprint
+        return plan
 
     def before(self, operation: str) -> str:
-        return {"build": "both", "add": "base", "delete": "both"}[operation]
+        return {"build": "both", "add": "base", "delete": "both", "delta": "base", "merge": "delta"}[operation]
 
     def after(self, operation: str) -> str:
-        return {"build": "base", "add": "both", "delete": "base"}[operation]
+        return {"build": "base", "add": "both", "delete": "base", "delta": "delta", "merge": "merged"}[operation]
 
     def prepare(self, operation: str, path: Path) -> None:
         """An index as the operation expects it; nothing is written where it is already there."""
         if state_of(path) != self.fingerprints[self.before(operation)]:
-            passages = self.base if self.before(operation) == "base" else self.base + self.more
-            build_index(passages, path)
+            build_index(self.base + self.more if self.before(operation) == "both" else self.base, path)
+            if self.before(operation) == "delta":
+                self.perform("delta", path)
 
     def perform(self, operation: str, path: Path) -> None:
         match operation:
@@ -91,6 +105,11 @@ class Plan:
                 update_index(path, add=self.more)
             case "delete":
                 update_index(path, delete=[passage.id for passage in self.more])
+            case "delta":
+                gone = [passage.id for passage in self.base[:10]]
+                update_index(path, add=self.more[:10], delete=gone)
+            case "merge":
+                update_index(path, merge=True)
 
 
 def make_passages(size: int, seed: int) -> list[Passage]:
@@ -112,12 +131,12 @@ def make_passages(size: int, seed: int) -> list[Passage]:
 def state_of(path: Path) -> str:
     """The fingerprint of the index at `path`, checked to the last byte; raises where it is damaged."""
     try:
-        index = Index.open(path)
+        manifest, _, _ = open_parts(path)
     except IndexMissingError:
         return NOTHING
     if damaged := verify(path):
         raise IndexCorruptError(f"damaged: {', '.join(damaged)}")
-    return index.manifest.fingerprint
+    return manifest.fingerprint
 
 
 # Killed writers
@@ -130,7 +149,7 @@ def kill_at_random(plan: Plan, folder: Path, count: int, seed: int, report: Call
     path = folder / "killed"
     seconds = {operation: _seconds(plan, operation, path) for operation in OPERATIONS}
     for number in range(count):
-        operation = OPERATIONS[number % 3]
+        operation = OPERATIONS[number % len(OPERATIONS)]
         if operation == "build" and rng.random() < 0.3:
             shutil.rmtree(path, ignore_errors=True)  # the first build of all: there is no old index to keep
         else:
@@ -236,13 +255,19 @@ def _phase(path: Path, committed: bool) -> str:
         return "0 not begun"
     if any(path.glob(TEMPORARY)):
         return "5 manifest"
-    kept = read_manifest(path).folder if (path / MANIFEST).exists() else ""
-    strays = [folder for folder in path.glob("generation-*") if folder.name != kept]
+    kept = _folders(path) if (path / MANIFEST).exists() else []
+    strays = [folder for folder in path.glob("generation-*") if folder.name not in kept]
     names = {file.stem for folder in strays for file in folder.iterdir()}
     for name, phase in (("pairs", "4 checksums"), ("documents", "3 postings"), ("ids", "2 vocabulary")):
         if name in names:
             return phase
     return "1 text" if names else "0 not begun"
+
+
+def _folders(path: Path) -> list[str]:
+    """The folders that the manifest names."""
+    manifest = read_manifest(path)
+    return [each.folder for each in (manifest, manifest.base) if each is not None]
 
 
 def _carry_on(plan: Plan, operation: str, path: Path, outcome: Outcome) -> None:
@@ -251,7 +276,7 @@ def _carry_on(plan: Plan, operation: str, path: Path, outcome: Outcome) -> None:
     plan.perform(operation, path)
     outcome.check(state_of(path) == plan.fingerprints[plan.after(operation)], f"{operation} after kills differs")
     names = sorted(file.name for file in path.iterdir())
-    expected = [read_manifest(path).folder, MANIFEST, "write.lock"]
+    expected = [*_folders(path), MANIFEST, "write.lock"]
     outcome.check(names == sorted(expected), f"after {operation} the folder holds {names}")
 
 
@@ -282,7 +307,7 @@ def corrupt(plan: Plan, folder: Path, count: int, seed: int, report: Callable[[i
 def _found(path: Path, file: Path, outcome: Outcome, name: str) -> str:
     at_open = name.split()[0] != "payload"
     try:
-        Index.open(path)
+        open_parts(path)
     except (IndexCorruptError, IndexVersionError, IndexMissingError) as error:
         return type(error).__name__  # of contents only the structure is read at opening
     if at_open:

@@ -27,8 +27,8 @@ from rich.console import Console
 
 from orienteer.data import Question, read_passages, read_questions
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.engine.sharded.engine import merged, open_shards
-from orienteer.engine.sharded.shard import ShardHits
+from orienteer.engine.embedded.segments import SegmentHits, merged
+from orienteer.engine.sharded.engine import open_shards
 from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.reader import CachedReader, TrainedReader
@@ -294,7 +294,7 @@ def _merging(shards: int, lists: int = 1490) -> float:
     """Microseconds a result list to make one of the lists of so many shards, of full lists with scores at random."""
     draw = np.random.default_rng(SEED)
     found = [
-        ShardHits(draw.integers(0, 1 << 20, (lists, K)), np.sort(draw.random((lists, K), np.float32))[:, ::-1])
+        SegmentHits(draw.integers(0, 1 << 20, (lists, K)), np.sort(draw.random((lists, K), np.float32))[:, ::-1])
         for _ in range(shards)
     ]
     starts = np.arange(shards + 1) << 20

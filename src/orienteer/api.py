@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from orienteer.defaults import AGENT
 from orienteer.engine import Engine, Hit, build_index
 from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.open import open_engine
+from orienteer.engine.protocol import filtered
 from orienteer.errors import DataError, OrienteerError
 from orienteer.query import Query, Refinement, parse
 from orienteer.reader import CachedReader, Reader, TrainedReader
@@ -42,6 +44,8 @@ from orienteer.session.state import Ending
 if TYPE_CHECKING:
     from orienteer.evaluation.experiment import Experiment
     from orienteer.evaluation.sessions import OnProgress
+
+_NARROWED = 8  # searchers of filters that are kept; each has an agent of its own
 
 Paths = str | os.PathLike[str]
 Documents = Paths | Iterable[Paths] | Iterable[Passage] | Iterable[Mapping[str, Any]]
@@ -159,6 +163,7 @@ class Searcher:
         steps: int = 20,
         budget: int | None = None,
         reader: Reader | Paths | None = None,
+        where: str | None = None,
         **options: Any,
     ) -> None:
         """See `open`; `engine` is any implementation of the `Engine` protocol."""
@@ -166,10 +171,11 @@ class Searcher:
             raise OrienteerError(f"the agent {agent!r} searches by known answers; play it with `evaluate`")
         if budget is not None and budget < 1:
             raise OrienteerError(f"budget = {budget}; expected 1 passage or more, or None for no limit")
-        self.engine, self.budget = engine, budget
+        self.engine, self.budget = filtered(engine, where), budget
         self._agent, self._given_reader = agent, reader
         self._settings, self._options = Settings(steps=steps), options
         self._lock = threading.RLock()
+        self._narrowed: OrderedDict[str, Searcher] = OrderedDict()
 
     @classmethod
     def open(
@@ -180,6 +186,7 @@ class Searcher:
         steps: int = 20,
         budget: int | None = None,
         reader: Reader | Paths | None = None,
+        where: str | None = None,
         **options: Any,
     ) -> Searcher:
         """A searcher over an index.
@@ -191,9 +198,10 @@ class Searcher:
           steps: refinements at most.
           budget: a session ends once it has read this many passages; None for no limit.
           reader: a `Reader`, or the folder of one; None for the shipped one.
+          where: a filter over metadata: `year>=2020 and folder:reports` searches these passages alone.
           options: of the agent or its sessions: `grammar="G1"`, `order="agreement"`.
         """
-        return cls(_open(index), agent=agent, steps=steps, budget=budget, reader=reader, **options)
+        return cls(_open(index), agent=agent, steps=steps, budget=budget, reader=reader, where=where, **options)
 
     @classmethod
     def index(cls, documents: Documents, out: Paths, *, force: bool = False, **options: Any) -> Searcher:
@@ -228,9 +236,27 @@ class Searcher:
                 return make_agent(given, self.engine, self._settings, **self._options)
             return ConfiguredAgent(type(given).__name__, given, replace(self._settings, **self._options))
 
-    def ask(self, question: str) -> Answer:
-        """Lets the agent search, and returns the answer with its passages, steps and cost."""
-        [answer] = self.ask_many([question])
+    def where(self, where: str | None) -> Searcher:
+        """The same searcher for the passages whose metadata passes the filter; the latest few are kept."""
+        if where is None or not where.strip():
+            return self
+        if isinstance(self._agent, ConfiguredAgent):
+            raise OrienteerError("an agent that is made for one engine takes no filter; name the agent, or pass it")
+        with self._lock:
+            if where not in self._narrowed:
+                narrowed = Searcher(
+                    self.engine, agent=self._agent, steps=self._settings.steps, budget=self.budget, where=where,
+                    reader=self.reader, **self._options,
+                )  # fmt: skip
+                self._narrowed[where] = narrowed
+                while len(self._narrowed) > _NARROWED:
+                    self._narrowed.popitem(last=False)
+            self._narrowed.move_to_end(where)
+            return self._narrowed[where]
+
+    def ask(self, question: str, *, where: str | None = None) -> Answer:
+        """Lets the agent search, and returns the answer with its passages, steps and cost; `where` as for `open`."""
+        [answer] = self.where(where).ask_many([question])
         return answer
 
     def ask_many(self, questions: Iterable[str], *, batch_size: int = BATCH_SIZE) -> Iterator[Answer]:
@@ -259,9 +285,10 @@ class Searcher:
             environment.seconds.total = perf_counter() - started
             yield self._answer(sessions[0], environment)
 
-    def search(self, query: str | Query, k: int = 5) -> list[SearchHit]:
+    def search(self, query: str | Query, k: int = 5, *, where: str | None = None) -> list[SearchHit]:
         """The top k passages of one query, by BM25: `search('rover +title:mars -contents:"red planet"')`."""
-        hits = list(self.engine.search(parse(query) if isinstance(query, str) else query, k))
+        engine = filtered(self.engine, where)
+        hits = list(engine.search(parse(query) if isinstance(query, str) else query, k))
         passages = self.engine.passages([hit.id for hit in hits])
         return [
             SearchHit(h.id, float(h.score), p.title, p.text, p.source, p.metadata)
@@ -269,14 +296,14 @@ class Searcher:
         ]
 
     def refine(
-        self, query: str | Query, refinements: Iterable[str | Refinement], k: int = 5
+        self, query: str | Query, refinements: Iterable[str | Refinement], k: int = 5, *, where: str | None = None
     ) -> list[Sequence[Hit]]:  # fmt: skip
         """The top k of the query with each refinement added, in one pass: `refine("rover", ["+title:mars", "-moon"])`.
 
         The lists are exactly those of `search`, as ids and scores; `engine.passages` has the texts.
         """
         asked = parse(query) if isinstance(query, str) else query
-        return list(self.engine.refine(asked, [_refinement(each) for each in refinements], k))
+        return list(filtered(self.engine, where).refine(asked, [_refinement(each) for each in refinements], k))
 
     def _environment(self) -> Environment:
         return self.agent.environment(self.engine, self.reader, budget=self.budget)

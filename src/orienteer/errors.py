@@ -38,6 +38,10 @@ class TooManyClausesError(QueryError):
     """More than 1,024 clauses."""
 
 
+class FilterError(QueryError):
+    """A filter over metadata that cannot be read, or names a field that no passage has."""
+
+
 class DataError(OrienteerError):
     """A row or file of passages or questions that cannot be read; the message names file and line."""
 

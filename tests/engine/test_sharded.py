@@ -23,10 +23,10 @@ from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.embedded.index import Index
 from orienteer.engine.embedded.kernels.search import WINDOW
+from orienteer.engine.embedded.segments import with_totals
 from orienteer.engine.open import absolute, open_engine
 from orienteer.engine.sharded.engine import ShardedEngine, open_shards
 from orienteer.engine.sharded.ray_transport import RayTransport
-from orienteer.engine.sharded.shard import with_totals
 from orienteer.engine.sharded.shard_transport import ProcessTransport, ShardLostError
 from orienteer.errors import (
     DuplicateIdError,

@@ -23,7 +23,8 @@ from orienteer.agents.spec import (
     CheckpointMissingError,
     ConfiguredAgent,
 )
-from orienteer.engine.protocol import Engine, StoresPassages
+from orienteer.engine.protocol import Engine, StoresPassages, allowed_by
+from orienteer.errors import FilterError
 from orienteer.session import Settings
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _over_embeddings(engine: Engine, folder: Path) -> Retriever:
 def _over_runs(engine: Engine, folder: Path) -> Retriever:
     from orienteer.dense import RunRetriever
 
+    if allowed_by(engine).size:
+        raise FilterError("stored runs know nothing of filters; make vectors with `orienteer index --dense static`")
     return RunRetriever(folder, engine.passages_fingerprint if isinstance(engine, StoresPassages) else None)
 
 

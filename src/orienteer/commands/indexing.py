@@ -1,10 +1,10 @@
-"""`index`, `search`: the engine on the command line."""
+"""`index`, `sync`, `search`: the engine on the command line."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from orienteer.data import Passage, Split, Unreadable
     from orienteer.dense import Encoder
     from orienteer.engine import Engine
+    from orienteer.engine.embedded.folder_sync import SyncResult
 
 IndexDir = Annotated[Path, typer.Argument(help="folder of the index, or https://host:9200/index", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, one object a line")]
+Where = Annotated[str | None, typer.Option(help="only passages with such metadata: 'year>=2020 and folder:reports'")]
 Threads = Annotated[int, typer.Option(help="threads to use", min=1)]
 _UNREADABLE_SHOWN = 50
 
@@ -44,6 +46,9 @@ def index(
     delete: Annotated[
         Path | None, typer.Option(help="file of passage ids, one a line, to delete from the index at --out")
     ] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="make one segment of the index at --out and its latest changes")
+    ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="read every byte of the index and check it")] = False,
     dense: Annotated[
         str | None,
@@ -82,6 +87,8 @@ def index(
         raise OrienteerError("name the folder of the index: --out DIR")
     if verify:
         return _verify(out_dir, as_json)
+    if merge:
+        return _merge(out_dir, threads, as_json)
     if not passages and delete is None and dense is None:
         raise OrienteerError("nothing to do: name files of passages, or --delete FILE, or --dense ENCODER, or --verify")
     if passages and delete is not None and not add:
@@ -102,13 +109,13 @@ def index(
     else:
         manifest, bad, unreadable = read_manifest(out_dir), 0, []
     seconds = time.perf_counter() - started
-    counts = manifest.counts
     if not as_json and (passages or delete is not None):
         skipped = f", {bad:,} bad rows left out" if bad else ""
-        out.print(f"{counts['passages']:,} passages, {counts['terms']:,} terms in {out_dir} ({seconds:.1f} s{skipped})")
+        terms = f", {manifest.counts['terms']:,} terms" if manifest.base is None else ""
+        out.print(f"{manifest.passages:,} passages{terms} in {out_dir} ({seconds:.1f} s{skipped})")
     vectors = _make_vectors(out_dir, encoder, as_json) if encoder is not None else None
     if as_json:
-        print_json({"index": str(out_dir), **counts, "bad_rows": bad,
+        print_json({"index": str(out_dir), **manifest.counts, "passages": manifest.passages, "bad_rows": bad,
                      "unreadable": [asdict(each) for each in unreadable], "fingerprint": manifest.fingerprint,
                      "generation": manifest.generation, "seconds": round(seconds, 3),
                      **({"vectors": vectors} if vectors else {})})  # fmt: skip
@@ -146,7 +153,7 @@ def _write_index(
     from orienteer.data import BadRows, find_ids, read_passages
     from orienteer.data.reading import passage_sources
     from orienteer.engine import build_index, update_index
-    from orienteer.engine.embedded.index import Index
+    from orienteer.engine.embedded.segments import open_segments
 
     bad = BadRows()
     unreadable: list[Unreadable] = []
@@ -161,7 +168,7 @@ def _write_index(
             if add or delete is not None:
                 ids = _read_ids(delete) if delete is not None else []
                 documents = {each.name for each in passage_sources(passages) if each.format == "document"}
-                replaced = Index.open(out_dir).passages_of(documents) if documents else []
+                replaced = open_segments(out_dir).passages_of(documents) if documents else []
                 ids = list(dict.fromkeys([*ids, *replaced]))
                 manifest = update_index(out_dir, add=source, delete=ids, threads=threads, progress=advance)
             else:
@@ -172,12 +179,16 @@ def _write_index(
             raise DuplicateIdError(f"{error}{places}") from None
     if bad.count:
         err.print(f"[yellow]{plain(str(bad))}[/]", soft_wrap=True)
+    _print_unreadable(unreadable)
+    return manifest, bad.count, unreadable
+
+
+def _print_unreadable(unreadable: Sequence[Unreadable]) -> None:
     if unreadable:
         shown = [f"  {plain(str(each))}" for each in unreadable[:_UNREADABLE_SHOWN]]
         more = len(unreadable) - len(shown)
         shown += [f"  and {more:,} more; --json names all"] if more else []
         err.print("\n".join(["[yellow]not read:[/]", *shown]), soft_wrap=True)
-    return manifest, bad.count, unreadable
 
 
 def _refuse_nothing(passages: Iterator[Passage], unreadable: list[Unreadable]) -> Iterator[Passage]:
@@ -188,6 +199,82 @@ def _refuse_nothing(passages: Iterator[Passage], unreadable: list[Unreadable]) -
         yield passage
     if empty and unreadable:
         raise DataError("nothing can be read:\n  " + "\n  ".join(map(str, unreadable[:_UNREADABLE_SHOWN])))
+
+
+def _merge(path: Path, threads: int, as_json: bool) -> None:
+    from orienteer.engine import update_index
+
+    started = time.perf_counter()
+    with _progress() as advance, compiling():
+        manifest = update_index(path, threads=threads, progress=advance, merge=True)
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({"index": str(path), **manifest.counts, "generation": manifest.generation,
+                     "seconds": round(seconds, 3)})  # fmt: skip
+    else:
+        out.print(f"{manifest.passages:,} passages in one segment in {path} ({seconds:.1f} s)", soft_wrap=True)
+
+
+def sync(
+    folder: Annotated[Path, typer.Argument(help="folder of documents", show_default=False)],
+    out_dir: Annotated[Path, typer.Option("--out", help="folder of the index", show_default=False)],
+    watch: Annotated[bool, typer.Option("--watch", help="follow the folder until Ctrl-C")] = False,
+    words: Annotated[int, typer.Option(help="words of a document's passages, about", min=20, max=1000)] = 100,
+    overlap: Annotated[
+        int, typer.Option(help="words of whole sentences that a passage repeats from the one before it", min=0, max=500)
+    ] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="write the index even into a folder that holds other files")
+    ] = False,
+    threads: Threads = 2,
+    as_json: Json = False,
+) -> None:
+    """Keep an index in step with a folder: files that were added, changed, moved or deleted since the last time.
+
+    orienteer sync my-documents/ --out my-index --watch
+
+    Each sync is one atomic commit; a server picks it up by itself. Vectors that an index has are kept up to date.
+    """
+    from orienteer.data import Split
+    from orienteer.engine.embedded.folder_sync import sync_folder, watch_folder
+
+    split = Split(words, overlap)
+    if not watch:
+        with _progress() as advance, compiling():
+            result = sync_folder(folder, out_dir, split=split, threads=threads, force=force, progress=advance)
+        return _synced(result, out_dir, threads, as_json)
+    try:
+        with compiling():
+            for result in watch_folder(folder, out_dir, split=split, threads=threads, force=force):
+                _synced(result, out_dir, threads, as_json)
+    except KeyboardInterrupt:
+        err.print("no longer following", style="dim")
+
+
+def _synced(result: SyncResult, out_dir: Path, threads: int, as_json: bool) -> None:
+    encoder = _find_encoder(out_dir, None, threads, kept=True) if result.is_new else None
+    if encoder is not None:
+        _make_vectors(out_dir, encoder, as_json=True)
+    if as_json:
+        print_json({
+            "index": str(out_dir), "passages": result.manifest.passages, "generation": result.manifest.generation,
+            "added": result.added, "changed": result.changed, "moved": result.moved, "deleted": result.deleted,
+            "unchanged": result.unchanged, "unreadable": [asdict(each) for each in result.unreadable],
+            "seconds": round(result.seconds, 3),
+        })  # fmt: skip
+        sys.stdout.flush()
+        return
+    counts = {
+        "added": len(result.added), "changed": len(result.changed), "moved": len(result.moved),
+        "deleted": len(result.deleted),
+    }  # fmt: skip
+    done = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "nothing new"
+    out.print(
+        f"{done}; {result.manifest.passages:,} passages in {plain(str(out_dir))} ({result.seconds:.1f} s)",
+        soft_wrap=True,
+    )
+    new = {*result.added, *result.changed, *(name for _, name in result.moved)}
+    _print_unreadable([each for each in result.unreadable if each.file in new])
 
 
 def _verify(path: Path, as_json: bool) -> None:
@@ -204,8 +291,9 @@ def _verify(path: Path, as_json: bool) -> None:
         )
     if damaged:
         raise IndexCorruptError(f"damaged: {', '.join(damaged)}; build the index again")
-    files = read_manifest(path).files
-    size = sum(entry["bytes"] for entry in files.values())
+    manifest = read_manifest(path)
+    files = [*manifest.files.values(), *(manifest.base.files.values() if manifest.base is not None else ())]
+    size = sum(entry["bytes"] for entry in files)
     if as_json:
         print_json({"index": str(path), "files": len(files), "bytes": size, "damaged": []})
     else:
@@ -227,6 +315,7 @@ def search(
     queries: Annotated[
         Path | None, typer.Option(help="file of queries, one a line; prints JSON lines; - is stdin")
     ] = None,
+    where: Where = None,
     explain: Annotated[bool, typer.Option("--explain", help="show the share of each clause in each score")] = False,
     threads: Threads = 2,
     as_json: Json = False,
@@ -239,9 +328,9 @@ def search(
     if (query is None) == (queries is None):
         raise OrienteerError("give one query, or a file of them with --queries FILE")
     from orienteer.engine.open import open_engine
-    from orienteer.engine.protocol import Explains
+    from orienteer.engine.protocol import Explains, filtered
 
-    engine: Any = open_engine(index, threads=threads)
+    engine: Any = filtered(open_engine(index, threads=threads), where)
     if explain and not isinstance(engine, Explains):
         raise OrienteerError("--explain needs an index in one folder; shards and services do not tell shares")
     if queries is not None:

@@ -134,8 +134,9 @@ def address(host: str, port: int) -> str:
 
 
 def open_all(indexes: list[str] | None, reader: Path | None) -> tuple[Mapping[str, Engine], Reader]:
-    """Every index under the last part of its address, and the reader."""
+    """Every index under the last part of its address, always its newest generation, and the reader."""
     from orienteer.api import Searcher
+    from orienteer.engine.embedded.current import CurrentEngines
 
     if not indexes:
         searcher = Searcher.open(reader=reader)
@@ -149,7 +150,7 @@ def open_all(indexes: list[str] | None, reader: Path | None) -> tuple[Mapping[st
             name = f"{base}-{number}"
         searcher = Searcher.open(each, reader=reader)
         engines[name] = searcher.engine
-    return engines, searcher.reader
+    return CurrentEngines(engines), searcher.reader
 
 
 def default_sessions() -> Path:

@@ -29,6 +29,9 @@ def ask(
     dense: Annotated[
         bool, typer.Option("--dense", help="start also from the five nearest passages by the index's vectors")
     ] = False,
+    where: Annotated[
+        str | None, typer.Option(help="only passages with such metadata: 'year>=2020 and folder:reports'")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
 ) -> None:
     """Let an agent search: each step, what it changed, the best passages, the answer, the cost.
@@ -41,7 +44,7 @@ def ask(
     from orienteer.session.display import console_lines
 
     options = {"dense": FIRST_PASS} if dense else {}
-    searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, **options)
+    searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, where=where, **options)
     answer = searcher.ask(" ".join(words))
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())

@@ -118,16 +118,17 @@ def _placed(
     with prefetch([source.path for source in sources if not source.opens_itself]) as files:
         for source in sources:
             if source.opens_itself:
-                yield from _document_passages(source, split, on_unreadable)
+                yield from document_passages(source, split, on_unreadable)
                 continue
             with _naming(source):
                 for number, passage in _passages(source, next(files), source.report(skip_bad, on_bad)):
                     yield source, number, passage
 
 
-def _document_passages(
+def document_passages(
     source: Source, split: Split | None, on_unreadable: OnUnreadable
 ) -> Iterator[tuple[Source, int, Passage]]:
+    """The passages of one document with the lines they start at; `on_unreadable` where it cannot be read."""
     try:
         if source.format == "unknown":
             raise Fault(f"unknown type {source.path.suffix or 'without a suffix'}")

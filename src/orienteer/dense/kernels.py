@@ -19,23 +19,27 @@ def product(row, question):
 
 
 @kernel
-def search(rows, offset, scales, questions, first, numbers, scores, counts):
+def search(rows, offset, scales, questions, first, allowed, numbers, scores, counts):
     """Puts the rows of one shard into the top k of every question.
 
     rows       int8 [rows, offset + width]: a shard's bytes; its vectors start at `offset`
     scales     float32 [rows]: value = scale · (row · question)
     questions  int16 [questions, width]
     first      the number of the first row's passage
+    allowed    bool [passages]: which may be results; empty: all
     numbers    int64 [questions, k], scores float32 [questions, k], counts int64 [questions]: the top k so far, best
                first; equal scores by passage number, since shards come in their order
     """
     k = numbers.shape[1]
+    filtered = allowed.size > 0
     for start in range(0, rows.shape[0], _BLOCK):
         end = min(rows.shape[0], start + _BLOCK)
         for q in range(questions.shape[0]):
             question, count = questions[q], counts[q]
             least = scores[q, k - 1] if count == k else np.float32(-np.inf)
             for row in range(start, end):
+                if filtered and not allowed[first + row]:
+                    continue
                 value = np.float32(product(rows[row, offset:], question)) * scales[row]
                 if value > least:
                     place = count if count < k else k - 1

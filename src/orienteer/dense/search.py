@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from orienteer.dense import kernels
 from orienteer.dense.embeddings import Embeddings
 from orienteer.dense.encoder import Encoder
-from orienteer.engine.protocol import Hit, StoresPassages
+from orienteer.engine.embedded.metadata_filter import EVERYTHING
+from orienteer.engine.protocol import Hit, StoresPassages, allowed_by
 
 _GRID = 4096  # 4096 · 127 · √width < 2^24 for every width to 1,024
 _TOGETHER = 64  # questions that share one walk: their scores of a shard stay in the cache
@@ -55,17 +56,20 @@ class EmbeddingRetriever:
         """`search_many` for vectors of questions."""
         return [
             [Hit(self._engine.id_at(n), score) for n, score in zip(numbers.tolist(), scores.tolist(), strict=True)]
-            for numbers, scores in nearest(self._embeddings, vectors, k)
+            for numbers, scores in nearest(self._embeddings, vectors, k, allowed_by(self._engine))
         ]
 
 
 def nearest(
-    embeddings: Embeddings, questions: NDArray[np.float32], k: int
+    embeddings: Embeddings, questions: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] = EVERYTHING
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-    """For each question [questions, width] the numbers of its k best passages, and their scores, best first."""
+    """For each question [questions, width] the numbers of its k best passages, and their scores, best first.
+
+    `allowed`: bool [passages], which may be results; empty: all.
+    """
     found: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
     for start in range(0, len(questions), _TOGETHER):
-        found += _walk(embeddings, on_grid(questions[start : start + _TOGETHER]), k)
+        found += _walk(embeddings, on_grid(questions[start : start + _TOGETHER]), k, allowed)
     return found
 
 
@@ -76,7 +80,7 @@ def on_grid(questions: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _walk(
-    embeddings: Embeddings, questions: NDArray[np.float32], k: int
+    embeddings: Embeddings, questions: NDArray[np.float32], k: int, allowed: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     k = min(k, sum(map(len, embeddings.shards.values())))
     if k <= 0:
@@ -88,5 +92,6 @@ def _walk(
         # The file is a plain array of bytes for the kernel; a map that is not of one would be copied.
         shard = np.asarray(rows).view(np.int8).reshape(len(rows), size)
         scales = embeddings.scales[number] / np.float32(_GRID)
-        kernels.search(shard, offset, scales, asked, embeddings.manifest.rows(number).start, numbers, scores, counts)
+        first = embeddings.manifest.rows(number).start
+        kernels.search(shard, offset, scales, asked, first, allowed, numbers, scores, counts)
     return [(numbers[q, :count], scores[q, :count]) for q, count in enumerate(counts.tolist())]

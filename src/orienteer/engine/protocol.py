@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
+from orienteer.errors import FilterError
 from orienteer.query import Query, Refinement
 
 
@@ -172,6 +173,46 @@ class ScoresAll(Protocol):
     def scores(self, query: Query) -> NDArray[np.float32]:
         """[passages]: the score by passage number, -inf where the query does not return the passage."""
         ...
+
+
+@runtime_checkable
+class Filters(Protocol):
+    """Searches the passages whose metadata passes a filter, as exactly as all passages."""
+
+    def filtered(self, where: str) -> Engine:
+        """The engine for these passages. Statistics such as idf stay those of the whole index, as with Lucene's FILTER.
+
+        `query/where.py` says what a filter is; raises `FilterError` where it cannot be read, or no passage has a field.
+        """
+        ...
+
+
+@runtime_checkable
+class HasFilter(Protocol):
+    """Knows by number which passages may be results."""
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """[passages]; empty where all may be."""
+        ...
+
+
+def allowed_by(engine: object) -> NDArray[np.bool_]:
+    """Which passages an engine's filter leaves, by number; empty where it has none."""
+    if isinstance(engine, HasFilter):
+        return engine.allowed
+    mask = np.empty(0, np.bool_)
+    mask.flags.writeable = False
+    return mask
+
+
+def filtered(engine: Engine, where: str | None) -> Engine:
+    """The engine behind a filter; the engine itself where there is none."""
+    if where is None or not where.strip():
+        return engine
+    if not isinstance(engine, Filters):
+        raise FilterError(f"a {type(engine).__name__} has no filters; they need an index of Orienteer's own")
+    return engine.filtered(where)
 
 
 @runtime_checkable

@@ -3,8 +3,10 @@
 from orienteer.query.grammar import BOOSTS, G0, G1, G2, G3, G4, GRAMMARS, Grammar, Operator
 from orienteer.query.refinement import FIELDS, Field, Op, Query, Refinement
 from orienteer.query.syntax import escape, parse
+from orienteer.query.where import Where, parse_where
 
 __all__ = [
     "BOOSTS", "FIELDS", "G0", "G1", "G2", "G3", "G4", "GRAMMARS",
-    "Field", "Grammar", "Op", "Operator", "Query", "Refinement", "escape", "parse",
+    "Field", "Grammar", "Op", "Operator", "Query", "Refinement", "Where", "escape", "parse",
+    "parse_where",
 ]  # fmt: skip

@@ -9,14 +9,26 @@ from dataclasses import dataclass, fields, replace
 
 from orienteer.agents import AgentNameError, AgentSpec, ConfiguredAgent, agent_specs, make_agent
 from orienteer.agents.registry import split_name
-from orienteer.engine.protocol import Engine
+from orienteer.engine.protocol import Engine, filtered, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
 from orienteer.serve.security import Limits
 from orienteer.session import Settings, SettingsError
 
 _MAX_AGENTS = 32  # kept; a learned one holds its weights
+_MAX_FILTERED = 4  # of them with a filter
 _SETTINGS = frozenset(field.name for field in fields(Settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """An agent belongs to the engine it was made for: an index's generation, behind a filter."""
+
+    index: str
+    fingerprint: str
+    where: str
+    base: str
+    options: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,7 @@ class AgentCache:
 
     def __init__(self, engines: Mapping[str, Engine], limits: Limits, offered: Sequence[str] = ()) -> None:
         self._engines, self._limits, self._offered = engines, limits, tuple(offered)
-        self._agents: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], ConfiguredAgent] = OrderedDict()
+        self._agents: OrderedDict[_Key, ConfiguredAgent] = OrderedDict()
         self._loadable: dict[str, bool] = {}
         self._lock = threading.Lock()
         self._offered_bases = frozenset(split_name(name)[0] for name in offered)
@@ -41,13 +53,13 @@ class AgentCache:
             self.get(self._first_index, name)
         self.listing()  # finds out now, not in a request, which agents can be loaded
 
-    def get(self, index: str, name: str, steps: int | None = None) -> ConfiguredAgent:
+    def get(self, index: str, name: str, steps: int | None = None, where: str = "") -> ConfiguredAgent:
         """The agent, with settings inside the limits; blocks while its weights are loaded."""
         base, options = split_name(name)
         agent_options = {key: value for key, value in options.items() if key not in _SETTINGS}
         if name not in self._offered:
             self._check_client_name(name, base, agent_options)
-        configured = self._make(index, base, agent_options)
+        configured = self._make(index, base, agent_options, where)
         settings = configured.settings
         if steps is not None and settings.steps:
             settings = replace(settings, steps=steps)
@@ -109,12 +121,24 @@ class AgentCache:
             return False
         return True
 
-    def _make(self, index: str, base: str, options: Mapping[str, str] | None = None) -> ConfiguredAgent:
-        key = index, base, tuple(sorted((options or {}).items()))
+    def _make(
+        self, index: str, base: str, options: Mapping[str, str] | None = None, where: str = ""
+    ) -> ConfiguredAgent:  # fmt: skip
+        engine = self._engines[index]
+        key = _Key(index, fingerprint_of(engine), where.strip(), base, tuple(sorted((options or {}).items())))
         with self._lock:
             if key not in self._agents:
-                self._agents[key] = make_agent(base, self._engines[index], Settings(), **(options or {}))
+                searched = filtered(engine, where)
+                made = make_agent(base, searched, Settings(), **(options or {}))
+                # A session goes on in the generation, and behind the filter, in which it began.
+                self._agents[key] = made if made.engine is not None else replace(made, engine=searched)
+                for other in [each for each in self._agents if each.index == index]:
+                    if other.fingerprint != key.fingerprint:
+                        del self._agents[other]
             self._agents.move_to_end(key)
+            narrowed = [each for each in self._agents if each.where]
+            for other in narrowed[: max(0, len(narrowed) - _MAX_FILTERED)]:
+                del self._agents[other]
             while len(self._agents) > _MAX_AGENTS:
                 self._agents.popitem(last=False)
             return self._agents[key]

@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from orienteer.data.passage import Question
 from orienteer.defaults import AGENT
-from orienteer.engine.protocol import Engine, Hit
+from orienteer.engine.embedded.current import CurrentEngines
+from orienteer.engine.protocol import Engine, Hit, filtered
 from orienteer.query import Query
 from orienteer.reader.protocol import Reader
 from orienteer.serve.agent_cache import AgentCache
@@ -31,6 +32,7 @@ class SearchJob:
     index: str
     query: Query
     k: int
+    where: str = ""
 
 
 class AppState:
@@ -84,22 +86,24 @@ class AppState:
     def close(self) -> None:
         self.worker.batcher.close()
         self.searches.close()
+        if isinstance(self.engines, CurrentEngines):
+            self.engines.close()
 
     def _search(self, jobs: Sequence[SearchJob]) -> list[Sequence[Hit] | Exception]:
-        """One call for all queries of one index with one k."""
+        """One call for all queries of one index with one k and one filter."""
         results: dict[int, Sequence[Hit] | Exception] = {}
-        for key in dict.fromkeys((job.index, job.k) for job in jobs):
-            index, k = key
-            places = [i for i, job in enumerate(jobs) if (job.index, job.k) == key]
+        for key in dict.fromkeys((job.index, job.k, job.where) for job in jobs):
+            index, k, where = key
+            places = [i for i, job in enumerate(jobs) if (job.index, job.k, job.where) == key]
             hit_lists = batch_or_one_by_one(
-                partial(_hit_lists, self.engines[index], k), [jobs[i].query for i in places]
+                partial(_hit_lists, self.engines[index], k, where), [jobs[i].query for i in places]
             )
             results.update(zip(places, hit_lists, strict=True))
         return [results[i] for i in range(len(jobs))]
 
 
-def _hit_lists(engine: Engine, k: int, queries: Sequence[Query]) -> list[Sequence[Hit]]:
-    return [list(hits) for hits in engine.search_many(queries, k)]
+def _hit_lists(engine: Engine, k: int, where: str, queries: Sequence[Query]) -> list[Sequence[Hit]]:
+    return [list(hits) for hits in filtered(engine, where).search_many(queries, k)]
 
 
 def state_of(request: Request) -> AppState:

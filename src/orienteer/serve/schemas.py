@@ -24,6 +24,13 @@ _MAX_CHILDREN, _MAX_LEVELS = 20, 12  # of a search tree as clients see it
 SessionId = Annotated[str, Field(pattern=f"^{SESSION_ID.pattern}$", examples=["3vYv5w1ubT9rQk0a"])]
 AgentName = Annotated[str, Field(min_length=1, max_length=200, examples=[AGENT])]
 IndexName = Annotated[str, Field(max_length=200, description="as /api/indexes lists it; empty: the first")]
+WhereText = Annotated[
+    str,
+    Field(
+        max_length=4096, examples=["year>=2020 and folder:reports"],
+        description="a filter over the metadata of passages; empty: all",
+    ),
+]  # fmt: skip
 PassageId = Annotated[str, Field(min_length=1, max_length=1000)]
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 Steps = Annotated[int, Field(ge=0, le=1000, description="refinements at most; the server's own limit is lower")]
@@ -44,6 +51,7 @@ class SearchRequest(RequestModel):
     query: Annotated[Text, Field(examples=['first martian rover +(title:"rover")'])]
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     index: IndexName = ""
+    where: WhereText = ""
 
 
 class AskRequest(RequestModel):
@@ -55,6 +63,7 @@ class AskRequest(RequestModel):
     answers: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=100)] = []
     deadline: Deadline | None = None
     index: IndexName = ""
+    where: WhereText = ""
 
 
 class HandBackRequest(RequestModel):

@@ -11,6 +11,7 @@ from fastapi import Query as Parameter
 
 from orienteer.data.passage import Passage
 from orienteer.engine.protocol import Engine, Explains, fingerprint_of
+from orienteer.errors import UnknownPassageError
 from orienteer.evaluation.summaries import DEEPEST
 from orienteer.query import Query, parse
 from orienteer.serve.app_state import AppState, SearchJob, state_of
@@ -138,8 +139,14 @@ async def search(request: Request, wanted: SearchRequest) -> SearchView:
     state.check_k(wanted.k)
     request.state.query_text = wanted.query
     query = parse(wanted.query)
-    hits = await state.searches.do(SearchJob(index, query, wanted.k))
-    passages = await asyncio.to_thread(state.engines[index].passages, [hit.id for hit in hits])
+    for attempt in range(3):
+        hits = await state.searches.do(SearchJob(index, query, wanted.k, wanted.where))
+        try:
+            passages = await asyncio.to_thread(state.engines[index].passages, [hit.id for hit in hits])
+            break
+        except UnknownPassageError:  # a new generation has come between both calls
+            if attempt == 2:
+                raise
     return SearchView(
         query=query_view(str(query)),
         hits=[

@@ -68,7 +68,7 @@ async def ask(request: Request, wanted: AskRequest) -> Response | SessionView:
     state.check_text(wanted.question)
     request.state.query_text = wanted.question
     index = state.index(wanted.index)
-    configured = await asyncio.to_thread(state.agents.get, index, wanted.agent, wanted.steps)
+    configured = await asyncio.to_thread(state.agents.get, index, wanted.agent, wanted.steps, wanted.where)
     served = state.sessions.new(index, configured, Question("ask", wanted.question, tuple(wanted.answers)))
     return await _run(request, state, served, configured, configured.settings.steps, state.deadline(wanted.deadline))
 

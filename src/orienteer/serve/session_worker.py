@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill t
 class StepJob:
     """One step of a session: open it (`session` is a question), take `action`, or take what `agent` decides.
 
-    `engine` is set where the session is not searched in the index itself, as for an agent with embeddings.
+    `engine` is what the session searches; None: the index as it is now.
     """
 
     index: str
@@ -59,7 +59,7 @@ class SessionWorker:
         self, engines: Mapping[str, Engine], reader: Reader, max_batch: int, on_batch: OnBatch = lambda size: None
     ) -> None:
         self.engines, self.reader = engines, reader
-        self._lexicons = {name: Lexicon(engine) for name, engine in engines.items()}
+        self._lexicons: OrderedDict[int, tuple[Engine, Lexicon]] = OrderedDict()
         self._environments: dict[Hashable, Environment] = {}
         self.batcher: Batcher[StepJob, StepResult] = Batcher(
             self._run_batch, max_batch, "orienteer-steps", on_batch, _passages_to_read
@@ -69,12 +69,20 @@ class SessionWorker:
         return await self.batcher.do(job)
 
     def environment(self, index: str, settings: Settings, engine: Engine | None = None) -> Environment:
-        """An environment with these settings; all of one index share its lexicon."""
-        environment = Environment(engine or self.engines[index], self.reader, settings)
-        environment.lexicon = self._lexicons[index]
+        """An environment with these settings; all of one engine share its lexicon."""
+        engine = engine or self.engines[index]
+        environment = Environment(engine, self.reader, settings)
+        environment.lexicon = self._lexicon(engine)
         return environment
 
+    def _lexicon(self, engine: Engine) -> Lexicon:
+        _, lexicon = self._lexicons.setdefault(id(engine), (engine, Lexicon(engine)))
+        while len(self._lexicons) > _MAX_ENVIRONMENTS:
+            self._lexicons.popitem(last=False)
+        return lexicon
+
     def _run_batch(self, jobs: Sequence[StepJob]) -> list[StepResult | Exception]:
+        jobs = [replace(job, engine=job.engine or self.engines[job.index]) for job in jobs]
         decisions = self._decide(jobs)
         results: dict[int, StepResult | Exception] = {}
         for places in _groups(range(len(jobs)), lambda i: _environment_key(jobs[i])).values():
@@ -98,7 +106,10 @@ class SessionWorker:
         ]
         agents = {i: job.agent for i, job in enumerate(jobs) if job.agent is not None}
         for places in _groups(agents, lambda i: id(agents[i])).values():
-            observations = [_observation(jobs[i], self._lexicons[jobs[i].index]) for i in places]
+            engines = [jobs[i].engine or self.engines[jobs[i].index] for i in places]
+            observations = [
+                _observation(jobs[i], self._lexicon(engine)) for i, engine in zip(places, engines, strict=True)
+            ]
             results = batch_or_one_by_one(partial(_act, agents[places[0]]), observations)
             for place, result in zip(places, results, strict=True):
                 decisions[place] = result

@@ -3,6 +3,9 @@
 What is written grows with the corpus, what is kept in memory does not: the text, the stream of term numbers and
 the postings go to disk as they are made; the postings are inverted one range of terms at a time, within
 `memory` bytes. Only the vocabulary and 30 bytes a passage stay.
+
+An update of a large index writes a delta beside its base (see `segments.py`) as long as that stays small; then, and
+always for small indexes, base and delta are made one index again, equal to a fresh build byte for byte.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
+from functools import partial
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +30,16 @@ from orienteer.engine.embedded.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WO
 from orienteer.engine.embedded.index import FIELD_COUNT, Index, saturations
 from orienteer.engine.embedded.kernels import invert, tokenize
 from orienteer.engine.embedded.kernels.search import WINDOW
+from orienteer.engine.embedded.segments import open_segments
 from orienteer.engine.embedded.store import Manifest, Writer, read_manifest, writing
 from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES
-from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, UnknownPassageError
+from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, IndexLockedError, UnknownPassageError
 
 BATCH_BYTES = 4 << 20
 MEMORY = 512 << 20
 MANY = 1 << 12  # a term this often in one passage is rare enough to be looked up by bisection
+SMALL = 2_000  # passages that are inverted in about a tenth of a second: a smaller index has no delta
+LARGEST_DELTA = 20_000  # passages: about a second
 
 SETTINGS = {
     "analyzer": "lucene-standard-12.1", "stop_words": "lucene-english-33",
@@ -49,10 +56,14 @@ def build_index(
     threads: int = 2,
     memory: int = MEMORY,
     progress: Progress = lambda done: None,
+    sources: Callable[[], bytes] | None = None,
 ) -> Manifest:
-    """Index `passages` at `out`, in the place of whatever index was there."""
+    """Index `passages` at `out`, in the place of whatever index was there.
+
+    `sources` is called after the last passage: the state of what they were made of, stored with them.
+    """
     with writing(Path(out)) as writer:
-        return _Builder(writer, threads, memory, progress).run(passages)
+        return _Builder(writer, threads, memory, progress).run(passages, sources)
 
 
 def update_index(
@@ -63,23 +74,60 @@ def update_index(
     threads: int = 2,
     memory: int = MEMORY,
     progress: Progress = lambda done: None,
+    sources: Callable[[], bytes] | None = None,
+    merge: bool = False,
+    generation: int | None = None,
 ) -> Manifest:
     """A new generation without the passages `delete` and with the passages `add` after the others.
 
-    Its files equal, byte for byte, those of a fresh build of the same passages in the same order.
+    Its results equal those of a fresh build of the same passages in the same order, to the bit; where it is one
+    segment, so do its files. With `merge` it always is; else a large index and a small change have a delta.
+    `generation` is the one that the change was made for: where the index has another by now, it is refused.
     """
     read_manifest(Path(path))  # before a folder is made for an index that is not there
     with writing(Path(path)) as writer:
-        old = Index.open(Path(path))
-        old.check_stream()
-        keep = np.ones(old.size, np.bool_)
+        old = open_segments(path)
+        if generation is not None and old.manifest.generation != generation:
+            raise IndexLockedError(f"another process has changed {path} meanwhile; try again")
+        kept = [np.ones(segment.index.size, np.bool_) for segment in old.segments]
+        kept[0][old.segments[0].deleted] = False
         for passage_id in delete:
             if (number := old.number(passage_id)) is None:
                 raise UnknownPassageError(f"cannot delete {passage_id!r}: the index does not hold it")
-            keep[number] = False
+            segment, stored = old.place(number)
+            kept[old.segments.index(segment)][stored] = False
+        base = old.segments[0].index
+        waiting = iter(add)
+        limit = delta_limit(base.size)
+        first = list(islice(waiting, limit + 1))
+        changed = len(first) + int(np.count_nonzero(~kept[0])) + sum(int(keep.sum()) for keep in kept[1:])
+        if sources is None and not first and not delete and old.sources:
+            sources = partial(getattr, old, "sources")
         builder = _Builder(writer, threads, memory, progress)
-        builder.take_over(old, keep)
-        return builder.run(add)
+        if merge or changed > limit:
+            for segment, keep in zip(old.segments, kept, strict=True):
+                builder.take_over(segment.index, keep)
+            return builder.run(chain(first, waiting), sources)
+        for segment, keep in zip(old.segments[1:], kept[1:], strict=True):
+            builder.take_over(segment.index, keep)
+        _refuse_held(first, base, kept[0])
+        writer.write("deleted", np.flatnonzero(~kept[0]).astype(np.int64))
+        return builder.run(first, sources, base.manifest)
+
+
+def delta_limit(passages: int) -> int:
+    """How many passages a delta may add to and delete from a base of so many; then both are merged."""
+    return 0 if passages < SMALL else min(LARGEST_DELTA, passages // 4)
+
+
+def _refuse_held(passages: Iterable[Passage], base: Index, kept: NDArray[np.bool_]) -> None:
+    """Raises where a new passage has the id of one that stays in the base."""
+    for passage in passages:
+        if (number := base.number(passage.id)) is not None and kept[number]:
+            raise DuplicateIdError(
+                f"two passages have the id {passage.id!r} (one is in the index already); ids must be unique",
+                passage.id,
+            )
 
 
 class _Lexicon:
@@ -130,10 +178,19 @@ class _Builder:
         self.metadata = writer.array("metadata", np.uint8)
         self.metadata_ends: list[NDArray[np.int64]] = []
 
-    def run(self, passages: Iterable[Passage]) -> Manifest:
+    def run(
+        self,
+        passages: Iterable[Passage],
+        sources: Callable[[], bytes] | None = None,
+        base: Manifest | None = None,
+    ) -> Manifest:
+        """Index what was taken over and then `passages`; with `base`, as its delta."""
         with self.stream, self.text, self.metadata:
             for batch, made in _in_order(_batches(passages), _tokenize, self.threads):
                 self._take(batch, made)
+        if sources is not None:
+            self.writer.write("sources", np.frombuffer(sources(), np.uint8))
+        self.base = base
         ends = _joined(self.stream_ends, np.int64)
         titles = _joined(self.title_positions, np.int32)
         self._write_passages()
@@ -157,13 +214,13 @@ class _Builder:
         self.progress(self.done)
 
     def take_over(self, old: Index, keep: NDArray[np.bool_]) -> None:
-        """Start with the kept passages of an older generation, already tokenised."""
-        lexicon = self.lexicon
+        """Start with the kept passages of an older segment, already tokenised; or go on with them."""
+        old.check_stream()
         terms = old.array("terms")
         ends = old.array("term_ends")
         hashes = tokenize.hash_terms(ends, terms)
-        lexicon.add(hashes, np.array(ends), np.array(terms), 0)
-        if lexicon.count != old.terms:
+        numbers = self.lexicon.add(hashes, np.array(ends), np.array(terms), 0)
+        if np.unique(numbers).size != old.terms:
             raise IndexCorruptError("terms: one of them is there twice; build the index again")
         stream, stream_ends = old.array("stream"), old.array("stream_ends")
         text, text_ends = old.array("text"), old.array("text_ends").reshape(-1, 2)
@@ -175,7 +232,9 @@ class _Builder:
             begin = np.where(chosen > 0, stream_ends[chosen - 1], 0)
             lengths = stream_ends[chosen] - begin
             self.stream_ends.append(np.cumsum(lengths) + self.stream.length)
-            self.stream.append(stream[_ranges(begin, lengths)])
+            taken = stream[_ranges(begin, lengths)]
+            tokenize.renumber(taken, numbers)
+            self.stream.append(taken)
             self.title_positions.append(np.array(old.array("title_positions")[chosen]))
             begin = np.where(chosen > 0, text_ends[chosen - 1, 1], 0)
             sizes = text_ends[chosen] - begin[:, None]
@@ -251,7 +310,7 @@ class _Builder:
             "contents_passages": int(totals[0, 0]), "contents_length": int(totals[0, 1]),
             "title_passages": int(totals[1, 0]), "title_length": int(totals[1, 1]),
         }  # fmt: skip
-        return writer.commit(SETTINGS, counts)
+        return writer.commit(SETTINGS, counts, self.base)
 
     def _write_postings(
         self, stream: Any, ends: Any, titles: Any, offsets: NDArray[np.int64], norms: Any, totals: Any

@@ -262,7 +262,8 @@ class Compiled:
     lists: Lists
 
 
-def compile_query(index: Index, query: Query) -> Compiled:
+def query_texts(query: Query) -> tuple[dict[str, dict[FieldTerms, float]], int]:
+    """What the clauses of each kind (`+`, `should`, `-`) look for with which boost, and how many clauses there were."""
     texts: dict[str, dict[FieldTerms, float]] = {"should": {}, "+": {}, "-": {}}
     clauses = 0
     for term in analyze(query.question):
@@ -275,6 +276,11 @@ def compile_query(index: Index, query: Query) -> Compiled:
             _add(texts[occur], text, refinement.weight)
     if clauses > MAX_CLAUSES:
         raise too_many_clauses(clauses)
+    return texts, clauses
+
+
+def compile_query(index: Index, query: Query) -> Compiled:
+    texts, clauses = query_texts(query)
     lists = Lists(index)
     known = lists.find(text for group in texts.values() for text in group)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -16,13 +15,15 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.kernels import checks
+from orienteer.engine.embedded.metadata_filter import MetadataFilter
 from orienteer.engine.embedded.store import ARRAYS, OPTIONAL_ARRAYS, Manifest, open_latest, verify
-from orienteer.engine.embedded.structure import check_structure, damaged
-from orienteer.errors import IndexCorruptError
+from orienteer.engine.embedded.structure import check_deleted, check_structure, damaged
+from orienteer.errors import IndexCorruptError, IndexVersionError
 
 FIELD_COUNT = 2
 FIELD_NUMBER = {"contents": 0, "title": 1}
 NO_TERM = -1
+_PASSAGES_WITH = ("contents_passages", "title_passages")
 _REMEMBERED = 1 << 16  # ids
 _WRONG = {
     checks.WRONG_PASSAGES: ("documents", "passages do not rise, or are not in the index"),
@@ -46,6 +47,7 @@ class Index:
     text, text_ends         stored titles and texts; text_ends [passages, 2]
     ids, id_ends, id_slots  stored ids and their hash table
     metadata, metadata_ends a passage's metadata as JSON, only where some passage has any
+    sources                 the state of `orienteer sync` as JSON, only in an index that follows a folder
     """
 
     def __init__(self, manifest: Manifest, arrays: dict[str, NDArray[Any]], folder: Path | None = None):
@@ -59,11 +61,19 @@ class Index:
 
     @classmethod
     def open(cls, path: Path | str) -> Index:
-        manifest, arrays = open_latest(Path(path))
+        """The index at `path`, which is in one segment; `segments.open_segments` opens any."""
+        manifest, segments = open_latest(Path(path))
+        if manifest.base is not None:
+            raise IndexVersionError(f"{path} is in two segments; `orienteer index --out {path} --merge` makes it one")
+        return cls.of(manifest, segments[0], Path(path))
+
+    @classmethod
+    def of(cls, manifest: Manifest, arrays: dict[str, NDArray[Any]], folder: Path) -> Index:
+        """One segment whose structure is checked."""
         if missing := set(ARRAYS) - set(OPTIONAL_ARRAYS) - set(arrays):
-            raise IndexCorruptError(f"{path} lacks {', '.join(sorted(missing))}; build the index again")
+            raise IndexCorruptError(f"{folder} lacks {', '.join(sorted(missing))}; build the index again")
         check_structure(manifest.counts, arrays)
-        return cls(manifest, arrays, Path(path))
+        return cls(manifest, arrays, folder)
 
     def array(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
@@ -148,9 +158,11 @@ class Index:
 
     def idf(self, field: int, frequency: int) -> np.float32:
         if (value := self._idf.get((field, frequency))) is None:
-            if frequency > (most := int(self.field_counts[field, 0])):
+            passages = int(self.field_counts[field, 0])
+            # A segment's own list may be longer than the collection, whose statistics leave out deleted passages.
+            if frequency > (most := max(passages, self.manifest.counts[_PASSAGES_WITH[field]])):
                 raise damaged("offsets", f"a term in {frequency:,} passages of {most:,}")
-            value = self._idf[field, frequency] = bm25.idf(most, frequency)
+            value = self._idf[field, frequency] = bm25.idf(passages, frequency)
         return value
 
     def number(self, passage_id: str) -> int | None:
@@ -199,26 +211,33 @@ class Index:
             raise damaged("metadata", f"that of passage {number} is no JSON object")
         return known
 
-    def passages_of(self, files: Collection[str]) -> list[str]:
-        """The ids of all passages of these documents, by the `file` of their metadata."""
-        if not self.has_metadata:
-            return []
-        ids = ((number, self.id(number)) for number in range(self.size))
-        candidates = [(number, id) for number, id in ids if id.rpartition("#")[0] in files]
-        return [id for number, id in candidates if self.metadata(number).get("file") in files]
+    @cached_property
+    def metadata_filter(self) -> MetadataFilter:
+        return MetadataFilter(self.arrays.get("metadata_ends"), self.arrays.get("metadata"), self.size)
 
     def term(self, number: int) -> str:
         ends = self.array("term_ends")
         return _decoded("terms", self.array("terms")[ends[number] : ends[number + 1]])
 
 
+def open_parts(path: Path | str) -> tuple[Manifest, list[Index], NDArray[np.int64]]:
+    """The manifest, the segments of the index, and the numbers of the first one's deleted passages; all checked."""
+    manifest, arrays = open_latest(Path(path))
+    if manifest.base is None:
+        return manifest, [Index.of(manifest, arrays[0], Path(path))], np.empty(0, np.int64)
+    parts = [Index.of(manifest.base, arrays[0], Path(path)), Index.of(manifest, arrays[1], Path(path))]
+    deleted = parts[1].array("deleted")
+    check_deleted(deleted, parts[0].size)
+    return manifest, parts, deleted
+
+
 def verify_index(path: Path) -> list[str]:
     """Reads every byte: returns the files whose checksum does not match; raises where the structure is wrong."""
     if found := verify(path):
         return found
-    index = Index.open(path)
-    index.check_lists(np.arange(FIELD_COUNT * index.terms))
-    index.check_stream()
+    for index in open_parts(path)[1]:
+        index.check_lists(np.arange(FIELD_COUNT * index.terms))
+        index.check_stream()
     return []
 
 

@@ -90,7 +90,9 @@ def group(query: Compiled, refinements: Sequence[Refinement]) -> GroupedRefineme
     )  # fmt: skip
 
 
-def run(index: Index, query: Compiled, grouped: GroupedRefinements, k: int) -> tuple[Any, Any, Any]:
+def run(
+    index: Index, query: Compiled, grouped: GroupedRefinements, k: int, allowed: NDArray[np.bool_]
+) -> tuple[Any, Any, Any]:
     """Passage numbers and scores [refinements, k], and how many each has; -1 where `search` has to be asked."""
     depth = BASE_RESULTS + k
     arrays = query.lists.arrays()
@@ -111,7 +113,7 @@ def run(index: Index, query: Compiled, grouped: GroupedRefinements, k: int) -> t
     )
     base_count, variant_counts = kernels.refine_pass(
         *arrays, must.start, must.end, must.extra, must.weight, should.start, should.end, should.extra, should.weight,
-        must_not.start, must_not.end, must_not.extra, starts, ends, extra, grouped.first_variant,
+        must_not.start, must_not.end, must_not.extra, allowed, starts, ends, extra, grouped.first_variant,
         grouped.required, grouped.weight, grouped.replaced, grouped.slope, slack, share, step_of, index.size, WINDOW,
         base_numbers, base_scores, variant_numbers, variant_scores,
     )  # fmt: skip

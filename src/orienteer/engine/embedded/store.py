@@ -5,11 +5,15 @@ puts a new `manifest.json` in the place of the old one; until that rename, reade
 see the old generation, after it the new one, never a mixture. Folders that no manifest names are a killed writer's
 and are removed by the next one. The lock belongs to the open file: a killed writer leaves none behind.
 
+An index may have two segments (format 2): a base, which is an older generation that stays, and a delta, the generation
+of the manifest, with what was added since; the array `deleted` of the delta names the passages of the base that are
+gone. Both are named by the one manifest, so a commit of a delta is as atomic as any.
+
 An index may come from a stranger. Every file of it is opened as a regular file, never through a link; it must be in
 `ARRAYS`, with a type listed there; sizes and headers must be those of the manifest. What is created is new: nothing
 that lies in the folder already is written through. `structure.py` checks the contents.
 
-    DIR/manifest.json          format, version, settings, counts, each file's size, shape and checksum
+    DIR/manifest.json          format, version, settings, counts, each file's size, shape and checksum; the base's too
     DIR/generation-000001/     one .npy file an array
     DIR/write.lock
 """
@@ -45,6 +49,7 @@ from orienteer.errors import (
 
 FORMAT = "orienteer-index"
 VERSION = 1
+SEGMENTED = 2  # the version of an index with a base and a delta
 MANIFEST = "manifest.json"
 LOCK = "write.lock"
 HEADER_BYTES = 128  # of every .npy file, so that a header can be written again when the length is known
@@ -54,13 +59,15 @@ TEMPORARY = f".{MANIFEST}.*.new"  # a manifest before its rename
 # Every array that an index may hold, with its possible types; all have one dimension. Anything else is refused.
 CODES = ("<u2", "<u4")
 ARRAYS: Mapping[str, tuple[str, ...]] = {
-    "best_codes": CODES, "codes": CODES, "documents": ("<u4",), "id_ends": ("<i8",), "id_slots": ("<i4",),
-    "ids": ("|u1",), "long_lists": ("<i8",), "metadata": ("|u1",), "metadata_ends": ("<i8",),
-    "norms": ("|u1",), "offsets": ("<i8",), "pairs": ("<u4",),
+    "best_codes": CODES, "codes": CODES, "deleted": ("<i8",), "documents": ("<u4",), "id_ends": ("<i8",),
+    "id_slots": ("<i4",), "ids": ("|u1",), "long_lists": ("<i8",), "metadata": ("|u1",), "metadata_ends": ("<i8",),
+    "norms": ("|u1",), "offsets": ("<i8",), "pairs": ("<u4",), "sources": ("|u1",),
     "stream": ("<i4",), "stream_ends": ("<i8",), "term_ends": ("<i8",), "terms": ("|u1",), "text": ("|u1",),
     "text_ends": ("<i8",), "title_positions": ("<i4",), "window_best": CODES, "window_starts": ("<u4",),
 }  # fmt: skip
-OPTIONAL_ARRAYS = ("metadata", "metadata_ends")  # both or none: an index of passages without metadata has none
+# Metadata: both or none, an index of passages without metadata has none. `deleted`: in a delta, and only there.
+# `sources`: the state of `orienteer sync`.
+OPTIONAL_ARRAYS = ("deleted", "metadata", "metadata_ends", "sources")
 COUNTS = (
     "passages", "terms", "postings", "contents_passages", "contents_length", "title_passages", "title_length"
 )  # fmt: skip
@@ -74,16 +81,27 @@ class Manifest:
     settings: dict[str, Any]
     counts: dict[str, int]
     files: dict[str, dict[str, Any]]
+    base: Manifest | None = None  # of a delta: `counts` and `files` are those of the delta alone
 
     @property
     def folder(self) -> str:
         return f"generation-{self.generation:06d}"
 
     @property
+    def passages(self) -> int:
+        """How many passages there are in all."""
+        if self.base is None:
+            return self.counts["passages"]
+        return self.base.counts["passages"] + self.counts["passages"] - int(self.files["deleted.npy"]["shape"][0])
+
+    @property
     def fingerprint(self) -> str:
-        """Names the index by its content: equal for equal passages in equal order."""
-        content = {name: entry["blake2b"] for name, entry in self.files.items()}
-        return _digest(json.dumps([self.settings, self.counts, content], sort_keys=True).encode())
+        """Names the index by its content: equal for equal passages in equal order, in the same segments."""
+        content = {name: entry["blake2b"] for name, entry in self.files.items() if name != "sources.npy"}
+        parts: list[Any] = [self.settings, self.counts, content]
+        if self.base is not None:
+            parts.append(self.base.fingerprint)
+        return _digest(json.dumps(parts, sort_keys=True).encode())
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -93,15 +111,22 @@ def read_manifest(path: Path) -> Manifest:
         raw = json.loads(data)
         if raw.get("format") != FORMAT:
             raise IndexCorruptError(f"{file} is not an Orienteer index manifest; build the index again")
-        if raw["version"] != VERSION:
+        if raw["version"] not in (VERSION, SEGMENTED):
             raise IndexVersionError(
-                f"{path} has index format {raw['version']}, this Orienteer reads format {VERSION}; "
+                f"{path} has index format {raw['version']}, this Orienteer reads format {VERSION} and {SEGMENTED}; "
                 "build the index again with `orienteer index`"
             )
         if data != _rendered(raw) or raw.pop("checksum") != _digest(_canonical(raw)):
             raise IndexCorruptError(f"{file} is damaged: its checksum does not match; build the index again")
         _check_manifest(file, raw)
-        return Manifest(raw["generation"], raw["settings"], raw["counts"], raw["files"])
+        base = None
+        if raw["version"] == SEGMENTED:
+            older = {**raw["base"], "settings": raw["settings"]}
+            _check_manifest(file, older)
+            if older["generation"] >= raw["generation"] or "deleted.npy" not in raw["files"]:
+                raise IndexCorruptError(f"{file} is damaged: its segments do not fit; build the index again")
+            base = Manifest(older["generation"], older["settings"], older["counts"], older["files"])
+        return Manifest(raw["generation"], raw["settings"], raw["counts"], raw["files"], base)
     except FileNotFoundError:
         raise IndexMissingError(
             f"no index at {path}: {MANIFEST} is not there; make one with `orienteer index PASSAGES --out {path}`"
@@ -173,12 +198,13 @@ def _open_array(file: Path, entry: Mapping[str, Any], folder: int) -> Array:
         raise IndexCorruptError(f"{file} cannot be read: {error.strerror}") from None
 
 
-def open_latest(path: Path) -> tuple[Manifest, dict[str, Array]]:
-    """The current manifest and its arrays, even while a writer puts a newer generation in their place."""
+def open_latest(path: Path) -> tuple[Manifest, list[dict[str, Array]]]:
+    """The current manifest and its segments' arrays, even while a writer puts a newer generation in their place."""
     manifest = read_manifest(path)
     while True:
         try:
-            return manifest, open_arrays(path, manifest)
+            segments = [manifest] if manifest.base is None else [manifest.base, manifest]
+            return manifest, [open_arrays(path, segment) for segment in segments]
         except IndexCorruptError:
             newer = read_manifest(path)
             if newer.generation == manifest.generation:
@@ -189,14 +215,17 @@ def open_latest(path: Path) -> tuple[Manifest, dict[str, Array]]:
 def verify(path: Path) -> list[str]:
     """Read every byte and compare checksums; returns the damaged files."""
     manifest, _ = open_latest(path)
-    folder = path / manifest.folder
+    segments = [manifest] if manifest.base is None else [manifest.base, manifest]
+    files = {
+        path / segment.folder / name: entry["blake2b"] for segment in segments for name, entry in segment.files.items()
+    }
     try:
         with ThreadPoolExecutor() as pool:
-            digests = list(pool.map(lambda name: file_digest(folder / name), manifest.files))
+            digests = list(pool.map(file_digest, files))
     except FileNotFoundError:
         return verify(path)  # a writer replaced this generation, or else opening says what is missing
-    pairs = zip(manifest.files.items(), digests, strict=True)
-    return [str(folder / name) for (name, entry), digest in pairs if digest != entry["blake2b"]]
+    pairs = zip(files.items(), digests, strict=True)
+    return [str(file) for (file, written), digest in pairs if digest != written]
 
 
 class Writer:
@@ -235,18 +264,21 @@ class Writer:
         with self.array(name, array.dtype) as out:
             out.append(array)
 
-    def commit(self, settings: dict[str, Any], counts: dict[str, int]) -> Manifest:
+    def commit(self, settings: dict[str, Any], counts: dict[str, int], base: Manifest | None = None) -> Manifest:
+        """Makes the generation the index's; with `base`, the delta of that older generation, which stays."""
         names = sorted(file.name for file in self.folder.glob("*.npy"))
         layouts = [_layout(self.folder / name) for name in names]  # one after another: see `_layout`
         with ThreadPoolExecutor() as pool:
             contents = list(pool.map(lambda name: _flushed(self.folder / name), names))
         entries = [layout | content for layout, content in zip(layouts, contents, strict=True)]
-        manifest = Manifest(self.generation, settings, counts, dict(zip(names, entries, strict=True)))
+        manifest = Manifest(self.generation, settings, counts, dict(zip(names, entries, strict=True)), base)
         _sync_folder(self.folder)
-        raw = {
-            "format": FORMAT, "version": VERSION, "generation": manifest.generation,
+        raw: dict[str, Any] = {
+            "format": FORMAT, "version": VERSION if base is None else SEGMENTED, "generation": manifest.generation,
             "settings": settings, "counts": counts, "files": manifest.files,
         }  # fmt: skip
+        if base is not None:
+            raw["base"] = {"generation": base.generation, "counts": base.counts, "files": base.files}
         raw["checksum"] = _digest(_canonical(raw))
         temporary = self.path / TEMPORARY.replace("*", secrets.token_hex(8))
         try:
@@ -363,8 +395,9 @@ def _flushed(file: Path) -> dict[str, Any]:
 
 
 def _remove_strays(path: Path, keep: Manifest | None) -> None:
+    kept = [manifest.folder for manifest in (keep, keep and keep.base) if manifest is not None]
     for folder in path.glob("generation-*"):
-        if keep is None or folder.name != keep.folder:
+        if folder.name not in kept:
             shutil.rmtree(folder, ignore_errors=True)
 
 

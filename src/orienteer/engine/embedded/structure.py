@@ -48,6 +48,12 @@ def check_structure(counts: Mapping[str, int], arrays: Arrays) -> None:
     _check_codes(counts, arrays)
 
 
+def check_deleted(deleted: NDArray[Any], passages: int) -> None:
+    """The numbers of deleted passages of a base rise, and are those of its passages."""
+    if deleted.size and (deleted[0] < 0 or deleted[-1] >= passages or (deleted[1:] <= deleted[:-1]).any()):
+        raise damaged("deleted", "its values do not rise, or name no passage of the base")
+
+
 def _check_metadata(counts: Mapping[str, int], arrays: Arrays) -> None:
     ends, letters = arrays.get("metadata_ends"), arrays.get("metadata")
     if ends is None and letters is None:

@@ -7,6 +7,7 @@ scored; each shard then scores its own passages with these sums, and the best k 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import analyze
-from orienteer.engine.embedded.clauses import text_of, too_many_clauses
 from orienteer.engine.embedded.index import FIELD_NUMBER
+from orienteer.engine.embedded.metadata_filter import unknown_field
+from orienteer.engine.embedded.one_segment import both, filtered_fingerprint
+from orienteer.engine.embedded.segments import SegmentHits, TermKey, merged, terms_of
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.sharded.shard import ShardHits, ShardInfo, TermKey
+from orienteer.engine.sharded.shard import ShardInfo
 from orienteer.engine.sharded.shard_transport import LocalTransport, ProcessTransport, ShardTransport
 from orienteer.errors import DuplicateIdError, OrienteerError, UnknownFieldError, UnknownPassageError
-from orienteer.query import Query, Refinement
-from orienteer.query.refinement import MAX_CLAUSES
+from orienteer.query import Query, Refinement, Where, parse_where
+from orienteer.query.where import fields_of
 
 _REMEMBERED = 1 << 20  # terms whose frequency the engine keeps
 
@@ -58,9 +61,23 @@ class ShardedEngine:
         self._starts = np.cumsum([0, *(shard.passages for shard in shards)])  # [shards + 1]
         self._totals = np.array([shard.field_counts for shard in shards], np.int64).sum(axis=0).reshape(2, 2)
         self._frequencies: dict[TermKey, int] = {}
+        self.where: Where | None = None
         transport.call("set_totals", [(self._totals,)] * len(transport))
         joined = "\n".join(shard.fingerprint for shard in shards)
-        self.fingerprint = f"shards-{blake2b(joined.encode(), digest_size=16).hexdigest()}"
+        self._fingerprint = self.fingerprint = f"shards-{blake2b(joined.encode(), digest_size=16).hexdigest()}"
+
+    def filtered(self, where: str | Where) -> ShardedEngine:
+        """The same shards for the passages whose metadata passes the filter: see `query/where.py`."""
+        wanted = parse_where(where) if isinstance(where, str) else where
+        fields = fields_of(wanted)
+        parts: list[tuple[list[bool], frozenset[str]]] = self._call("fields", fields)
+        for at, field in enumerate(fields):
+            if not any(held[at] for held, _ in parts):
+                raise unknown_field(field, frozenset[str]().union(*(known for _, known in parts)))
+        narrowed = copy(self)
+        narrowed.where = both(self.where, wanted)
+        narrowed.fingerprint = filtered_fingerprint(self._fingerprint, narrowed.where)
+        return narrowed
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -73,8 +90,8 @@ class ShardedEngine:
 
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[Hits]:
         k = max(0, min(k, len(self)))
-        frequencies = self._document_frequencies(term for query in queries for term in _terms(query))
-        hits: list[ShardHits] = self._call("search", list(queries), k, frequencies)
+        frequencies = self._document_frequencies(term for query in queries for term in terms_of(query))
+        hits: list[SegmentHits] = self._call("search", list(queries), k, frequencies, self.where)
         merged = self._merged(hits, k)
         return [merged[at] for at in range(len(queries))]
 
@@ -87,8 +104,8 @@ class ShardedEngine:
         """`refine` for many queries, one call per shard."""
         k = max(0, min(k, len(self)))
         requests = [(query, list(options)) for query, options in zip(queries, refinements, strict=True)]
-        frequencies = self._document_frequencies(term for request in requests for term in _terms(*request))
-        hits: list[list[ShardHits]] = self._call("refine", requests, k, frequencies)
+        frequencies = self._document_frequencies(term for request in requests for term in terms_of(*request))
+        hits: list[list[SegmentHits]] = self._call("refine", requests, k, frequencies, self.where)
         return [self._merged([part[at] for part in hits], k) for at in range(len(requests))]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
@@ -139,35 +156,11 @@ class ShardedEngine:
             known.update(zip(new, counts.tolist(), strict=True))
         return {term: known[term] for term in wanted}
 
-    def _merged(self, parts: Sequence[ShardHits], k: int) -> HitLists:
+    def _merged(self, parts: Sequence[SegmentHits], k: int) -> HitLists:
         numbers, scores = merged(parts, self._starts, k)
         here = scores > -np.inf
         names = _LazyIds(self._transport, self._starts, numbers[here])
         return HitLists(names, numbers, scores, here.sum(axis=1))
-
-
-def merged(
-    parts: Sequence[ShardHits], starts: NDArray[np.int64], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:  # both [lists, k]
-    """The best k of all shards' lists; equal scores in the order of the shards, and of the passages in them.
-
-    parts    each shard's hits, by its own numbers
-    starts   [shards + 1] the number of each shard's first passage in the whole
-    """
-    numbers = np.concatenate([part.numbers + start for part, start in zip(parts, starts[:-1], strict=True)], axis=1)
-    scores = np.concatenate([part.scores for part in parts], axis=1)
-    order = np.lexsort((numbers, -scores), axis=-1)[:, :k]
-    return np.take_along_axis(numbers, order, 1), np.take_along_axis(scores, order, 1)
-
-
-def _terms(query: Query, refinements: Sequence[Refinement] = ()) -> list[TermKey]:
-    """Every term whose frequency the query needs, alone and with each of the refinements."""
-    terms = analyze(query.question)
-    made = [text for refinement in query.refinements if (text := text_of(refinement)) is not None]
-    more = [text for refinement in refinements if (text := text_of(refinement)) is not None]
-    if (clauses := len(terms) + len(made) + bool(more)) > MAX_CLAUSES:
-        raise too_many_clauses(clauses)
-    return [(0, term) for term in terms] + [(text.field, term) for text in made + more for term in text.terms]
 
 
 def open_shards(paths: Sequence[Path | str], *, processes: bool = False, check_ids: bool = True) -> ShardedEngine:

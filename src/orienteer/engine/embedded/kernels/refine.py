@@ -12,7 +12,7 @@ serves all groups. A posting is skipped when the query's score of its passage pl
 below what every one of the group's refinements already has k of.
 
 A *variant* is one + or ^ refinement: `required` (its clause is MUST), its weight, and `replaced`, the weight that the
-same term already has in the query (Lucene adds the boosts of equal clauses), 0 for none.
+same term already has in the query (Lucene adds the boosts of equal clauses), 0 for none. `allowed` as in `search.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
-from orienteer.engine.embedded.kernels.search import SLACK, advance, excluded, insert
+from orienteer.engine.embedded.kernels.search import SLACK, advance, any_allowed, excluded, insert
 
 OUT = -np.inf
 STEPS = 32  # of saturated frequency, 1 - 1 / saturation, by which a posting's possible gain is bounded
@@ -64,7 +64,7 @@ def refine_pass(
     documents, codes, extra_documents, extra_codes, saturation,
     must_start, must_end, must_extra, must_weight,
     start, end, extra, weight,
-    not_start, not_end, not_extra,
+    not_start, not_end, not_extra, allowed,
     group_start, group_end, group_extra, first_variant,
     required, variant_weight, replaced, slope, slack,
     share, step_of, size, window,
@@ -87,10 +87,17 @@ def refine_pass(
     cursor, required_at, optional_at, not_at = group_start.copy(), must_start.copy(), start.copy(), not_start.copy()
     tables = [scores_by_code(weight[i], end[i] - start[i], saturation) for i in range(n_should)]
 
+    filtered = allowed.size > 0
     first = np.int64(0)
     while first < size:
         limit = min(first + window, size)
         found = 0
+        if filtered and not any_allowed(allowed, first, limit):
+            if has_must:
+                lead = extra_documents if must_extra[0] else documents
+                required_at[0] = advance(lead, required_at[0], must_end[0], limit)
+            first = limit
+            continue
         if has_must:
             lead = extra_documents if must_extra[0] else documents
             if required_at[0] >= must_end[0]:
@@ -100,6 +107,9 @@ def refine_pass(
                 continue
             while required_at[0] < must_end[0] and lead[required_at[0]] < limit:
                 document = np.int64(lead[required_at[0]])
+                if filtered and not allowed[document]:
+                    required_at[0] += 1
+                    continue
                 list_codes = extra_codes if must_extra[0] else codes
                 total = np.float64(must_weight[0] - must_weight[0] / saturation[list_codes[required_at[0]]])
                 required_at[0] += 1
@@ -132,8 +142,8 @@ def refine_pass(
             for i in range(n_should):
                 lists = extra_documents if extra[i] else documents
                 list_codes = extra_codes if extra[i] else codes
-                at = optional_at[i]
                 stop = end[i]
+                at = advance(lists, optional_at[i], stop, first) if filtered else optional_at[i]
                 table = tables[i]
                 if table.size:
                     while at < stop and lists[at] < limit:
@@ -147,9 +157,14 @@ def refine_pass(
                 optional_at[i] = at
             for i in range(not_start.size):
                 lists = extra_documents if not_extra[i] else documents
+                if filtered:
+                    not_at[i] = advance(lists, not_at[i], not_end[i], first)
                 while not_at[i] < not_end[i] and lists[not_at[i]] < limit:
                     shoulds[np.int64(lists[not_at[i]]) - first] = OUT
                     not_at[i] += 1
+            if filtered:
+                for place in range(limit - first):
+                    shoulds[place] = shoulds[place] if allowed[first + place] else OUT
             for block in range(0, limit - first, 8):
                 if block + 8 <= limit - first:
                     some = (
@@ -185,7 +200,7 @@ def refine_pass(
             lists = extra_documents if group_extra[g] else documents
             list_codes = extra_codes if group_extra[g] else codes
             stop = group_end[g]
-            at = advance(lists, cursor[g], stop, first) if has_must else cursor[g]
+            at = advance(lists, cursor[g], stop, first) if has_must or filtered else cursor[g]
             enough = useful[g]
             in_vain = 0
             while at < stop and lists[at] < limit:

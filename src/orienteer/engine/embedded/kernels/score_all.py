@@ -14,7 +14,7 @@ def score_all(
     documents, codes, extra_documents, extra_codes, saturation,
     must_start, must_end, must_extra, must_weight,
     start, end, extra, weight,
-    not_start, not_end, not_extra,
+    not_start, not_end, not_extra, allowed,
     scores,
 ):  # fmt: skip
     """Fills scores float32 [passages]; -inf where the query does not return the passage.
@@ -27,6 +27,7 @@ def score_all(
     matched = np.zeros(WINDOW, np.int32)  # MUST clauses that hold; where there is no MUST, SHOULD clauses
     required_at, optional_at, not_at = must_start.copy(), start.copy(), not_start.copy()
     least = max(n_must, 1)
+    filtered = allowed.size > 0
     for first in range(0, size, WINDOW):
         limit = min(first + WINDOW, size)
         for i in range(n_must):
@@ -60,7 +61,7 @@ def score_all(
                 at += 1
             not_at[i] = at
         for place in range(limit - first):
-            if matched[place] >= least:
+            if matched[place] >= least and (not filtered or allowed[first + place]):
                 scores[first + place] = np.float32(np.float32(required[place]) + np.float32(optional[place]))
             else:
                 scores[first + place] = -np.inf

@@ -5,6 +5,8 @@ was made for the query (`extra`), its weight, the most it can add (`most`). The 
 weight - weight / saturation[code], in float32; sums are in double, as Lucene's.
 
 Results grow in `top_documents`, `top_scores` [k], best first, equal scores by passage number.
+
+`allowed` bool [passages] says which passages may be results; an empty one allows all. Weights know nothing of it.
 """
 
 from __future__ import annotations
@@ -84,11 +86,20 @@ def place_of(documents, at, stop, document):
     return at
 
 
+@inlined
+def any_allowed(allowed, first, limit):
+    """Whether a passage of first..limit may be a result."""
+    document = first
+    while document < limit and not allowed[document]:
+        document += 1
+    return document < limit
+
+
 @kernel
 def search_any(
     documents, codes, extra_documents, extra_codes, saturation, window_starts, window_best, size,
     start, end, extra, weight, most, row,
-    not_start, not_end, not_extra,
+    not_start, not_end, not_extra, allowed,
     top_documents, top_scores,
 ):  # fmt: skip
     """Passages that match at least one SHOULD clause. Clauses come by `most`, highest first.
@@ -125,6 +136,12 @@ def search_any(
                     begin[i, here] = at - start[i]
                     last = here
                 begin[i, here + 1] = at + 1 - start[i]
+    filtered = allowed.size > 0
+    if filtered:
+        for window in range(windows):
+            first = np.int64(window) * WINDOW
+            if promise[window] > 0.0 and not any_allowed(allowed, first, min(first + WINDOW, size)):
+                promise[window] = 0.0
     bound = np.zeros(n + 1)  # [i]: the most that lists i.. can add in this window
     sums = np.full(WINDOW, -1.0)
     touched = np.empty(WINDOW, np.int64)
@@ -163,6 +180,8 @@ def search_any(
             total = sums[place]
             sums[place] = -1.0
             document = first + place
+            if filtered and not allowed[document]:
+                continue
             hopeless = False
             for i in range(walked, n):
                 if total + bound[i] < threshold:
@@ -191,7 +210,7 @@ def search_all(
     documents, codes, extra_documents, extra_codes, saturation,
     must_start, must_end, must_extra, must_weight,
     start, end, extra, weight, most,
-    not_start, not_end, not_extra,
+    not_start, not_end, not_extra, allowed,
     top_documents, top_scores,
 ):  # fmt: skip
     """Passages that match every MUST clause (shortest list first) and no MUST_NOT clause; SHOULD clauses add."""
@@ -202,11 +221,15 @@ def search_all(
     bound = np.zeros(n + 1)
     for i in range(n - 1, -1, -1):
         bound[i] = bound[i + 1] + most[i]
+    filtered = allowed.size > 0
     count = 0
     threshold = -1.0
     lead = extra_documents if must_extra[0] else documents
     while required[0] < must_end[0]:
         document = np.int64(lead[required[0]])
+        if filtered and not allowed[document]:
+            required[0] += 1
+            continue
         matched = True
         for i in range(1, must_start.size):
             lists = extra_documents if must_extra[i] else documents
