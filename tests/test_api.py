@@ -220,3 +220,22 @@ def test_the_bundled_corpus_is_asked_where_no_index_is_named() -> None:
     assert result.answer == "Humphry Davy"
     assert isinstance(result.passages[0].text, str)
     assert Passage(result.passages[0].id, result.passages[0].title, result.passages[0].text)
+
+
+def test_a_filter_narrows_search_refinements_and_questions(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    dated = [replace(passage, metadata={"year": 1900 + number}) for number, passage in enumerate(PASSAGES)]
+    late = {passage.id for passage in dated[4:]}
+    searcher = Searcher.index(dated, tmp_path / "index", agent="prf-answer", steps=2, reader=LexicalReader())
+    assert {hit.id for hit in searcher.search("lamp", 50, where="year>=1904")} <= late
+    assert not {hit.id for hit in searcher.search("lamp", 50)} <= late
+    [hits] = searcher.refine("lamp", ["+keeper"], 50, where="year>=1904")
+    assert {hit.id for hit in hits} <= late
+    answer = searcher.ask("who kept the lamp", where="year>=1904")
+    assert {passage.id for passage in answer.passages} <= late
+    assert searcher.where("year>=1904") is searcher.where("year>=1904")
+    narrowed = Searcher.open(tmp_path / "index", where="year>=1904")
+    assert {hit.id for hit in narrowed.search("lamp", 50)} <= late
+    with pytest.raises(OrienteerError, match="no passage has a value of 'colour'"):
+        searcher.ask("who kept the lamp", where="colour=red")

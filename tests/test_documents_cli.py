@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from orienteer import __version__
 from orienteer.cli import app
 from orienteer.engine import build_index, open_index, update_index
-from orienteer.errors import DataError, FolderOccupiedError
+from orienteer.errors import DataError, FilterError, FolderOccupiedError
 
 
 def run(*arguments: object):
@@ -76,3 +76,22 @@ def test_metadata_survives_an_update_and_an_index_without_any_has_no_file_for_it
 
 def test_the_version_is_printed():
     assert run("--version").stdout.strip() == f"orienteer {__version__}"
+
+
+def test_sync_follows_the_folder_and_a_filter_narrows_a_search(documents, tmp_path):
+    index = tmp_path / "index"
+    first = run("sync", documents, "--out", index)
+    assert first.exit_code == 0
+    assert "3 added; 2 passages" in first.stdout
+    assert "nothing new" in run("sync", documents, "--out", index).stdout
+    (documents / "reports").mkdir()
+    (documents / "town.txt").rename(documents / "reports" / "town.txt")
+    (documents / "loch.md").unlink()
+    row = json.loads(run("sync", documents, "--out", index, "--json").stdout)
+    assert (row["moved"], row["deleted"], row["passages"]) == ([["town.txt", "reports/town.txt"]], ["loch.md"], 1)
+    found = run("search", index, "old", "town", "--where", "folder:reports", "--json")
+    assert [hit["id"] for hit in json.loads(found.stdout)["hits"]] == ["reports/town.txt#1"]
+    assert json.loads(run("search", index, "old", "--where", "year<1990", "--json").stdout)["hits"] == []
+    assert isinstance(run("search", index, "old", "--where", "folder").exception, FilterError)
+    merged = run("index", "--out", index, "--merge", "--json")
+    assert json.loads(merged.stdout)["passages"] == 1

@@ -90,3 +90,15 @@ def test_a_vector_of_zeros_and_no_vectors_do_no_harm() -> None:
     assert (rounded(np.zeros((1, 4), np.float32))["vector"] == 0).all()
     [(numbers, _)] = nearest(held(rounded(np.empty((0, 4), np.float32)), 5), np.ones((1, 4), np.float32), 5)
     assert numbers.size == 0
+
+
+@given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 12), st.sets(st.integers(0, 39)), st.integers(0, 50))
+def test_a_filter_leaves_the_nearest_of_the_passages_that_pass(
+    seed: int, size: int, shard: int, passing: set[int], k: int
+) -> None:
+    rows, questions = some(seed, size, 3, distinct=7)
+    allowed = np.isin(np.arange(size), list(passing))
+    allowed.flags.writeable = False
+    for question, (numbers, scores) in zip(questions, nearest(held(rows, shard), questions, k, allowed), strict=True):
+        there = [hit for hit in in_order(rows, question, size) if hit[0] in passing]
+        assert list(zip(numbers.tolist(), scores.tolist(), strict=True)) == there[:k]

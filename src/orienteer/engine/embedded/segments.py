@@ -1,9 +1,9 @@
 """An index in segments: a base, and a small delta with what was added since; what was deleted is only marked.
 
 A commit that inverts 900,000 passages again for one new file takes most of a minute; one of a delta takes as long as
-the delta is large. The results are those of one index of the remaining passages, in their order, to the bit: statistics are
-summed over the segments without the deleted passages before anything is scored, and each segment scores by these sums.
-Passages and terms have the numbers that one index would give them.
+the delta is large. The results are those of one index of the remaining passages, in their order, to the bit: statistics
+are summed over the segments without the deleted passages before anything is scored, and each segment scores by these
+sums. Passages and terms have the numbers that one index would give them.
 
 `update_index` decides when both become one index again. A shard (`engine/sharded`) is made of the same parts.
 """
