@@ -249,8 +249,10 @@ def test_mistakes_are_refused(docs: Path, tmp_path: Path) -> None:
     with pytest.raises(FolderOccupiedError):
         sync_folder(docs, docs)
     sync_folder(docs, tmp_path / "index")
+    opened = open_segments(tmp_path / "index")
+    update_index(tmp_path / "index", delete=["a.txt#1"])
     with pytest.raises(IndexLockedError, match="meanwhile"):
-        update_index(tmp_path / "index", delete=["a.txt#1"], generation=99)
+        update_index(tmp_path / "index", delete=["b.md#1"], opened=opened)
 
 
 @pytest.mark.parametrize(

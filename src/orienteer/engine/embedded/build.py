@@ -30,7 +30,7 @@ from orienteer.engine.embedded.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WO
 from orienteer.engine.embedded.index import FIELD_COUNT, Index, saturations
 from orienteer.engine.embedded.kernels import invert, tokenize
 from orienteer.engine.embedded.kernels.search import WINDOW
-from orienteer.engine.embedded.segments import open_segments
+from orienteer.engine.embedded.segments import SegmentedIndex, open_segments
 from orienteer.engine.embedded.store import Manifest, Writer, read_manifest, writing
 from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES
 from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, IndexLockedError, UnknownPassageError
@@ -76,19 +76,19 @@ def update_index(
     progress: Progress = lambda done: None,
     sources: Callable[[], bytes] | None = None,
     merge: bool = False,
-    generation: int | None = None,
+    opened: SegmentedIndex | None = None,
 ) -> Manifest:
     """A new generation without the passages `delete` and with the passages `add` after the others.
 
     Its results equal those of a fresh build of the same passages in the same order, to the bit; where it is one
     segment, so do its files. With `merge` it always is; else a large index and a small change have a delta.
-    `generation` is the one that the change was made for: where the index has another by now, it is refused.
+    `opened` is the index that the change was made for: where there is a newer generation by now, it is refused.
     """
     read_manifest(Path(path))  # before a folder is made for an index that is not there
     with writing(Path(path)) as writer:
-        old = open_segments(path)
-        if generation is not None and old.manifest.generation != generation:
+        if opened is not None and read_manifest(Path(path)) != opened.manifest:
             raise IndexLockedError(f"another process has changed {path} meanwhile; try again")
+        old = opened or open_segments(path)
         kept = [np.ones(segment.index.size, np.bool_) for segment in old.segments]
         kept[0][old.segments[0].deleted] = False
         for passage_id in delete:
@@ -104,7 +104,7 @@ def update_index(
         if sources is None and not first and not delete and old.sources:
             sources = partial(getattr, old, "sources")
         builder = _Builder(writer, threads, memory, progress)
-        if merge or changed > limit:
+        if merge or not limit or changed > limit:
             for segment, keep in zip(old.segments, kept, strict=True):
                 builder.take_over(segment.index, keep)
             return builder.run(chain(first, waiting), sources)

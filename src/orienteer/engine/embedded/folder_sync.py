@@ -162,7 +162,7 @@ def sync_folder(
         delete = [id for id in ids if index.number(id) is not None] if state is not None else index.passages_of()
         manifest = update_index(
             out, add=passages, delete=delete, threads=threads, progress=progress, sources=sources,
-            generation=index.manifest.generation,
+            opened=index,
         )  # fmt: skip
     return _result(manifest, plan, files, started)
 

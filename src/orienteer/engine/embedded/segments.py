@@ -79,6 +79,18 @@ class Segment:
         self._deleted_terms = _DeletedTerms.of(index, self.deleted)
         self.field_counts = index.field_counts - self._deleted_terms.field_counts  # [2, 2], as in `Index`
         self._masks: dict[Where, Mask] = {}
+        self._totals = self.field_counts
+
+    def set_totals(self, totals: NDArray[np.int64]) -> None:
+        """Score from now on with the field statistics of a larger collection [2, 2]."""
+        self._totals = totals
+        self.__dict__.pop("scoring", None)
+
+    @cached_property
+    def scoring(self) -> Index:
+        """The index, by the statistics that it is to score with."""
+        same = np.array_equal(self._totals, self.index.field_counts)
+        return self.index if same else with_totals(self.index, self._totals)
 
     def frequency(self, field: int, term: int) -> int:
         gone = self._deleted_terms.frequencies.get(field * self.index.terms + term, 0)
@@ -131,14 +143,14 @@ class Segment:
         return np.flatnonzero(self.alive) if self.alive.size else np.arange(self.index.size)
 
     def hits(self, query: Query, k: int, frequencies: Mapping[TermKey, int], where: Where | None) -> SegmentHits:
-        found = _SegmentEngine(self.index, frequencies, self.mask(where)).search(query, k)
+        found = _SegmentEngine(self.scoring, frequencies, self.mask(where)).search(query, k)
         return self._hits([found], k)
 
     def refined(
         self, query: Query, refinements: Sequence[Refinement], k: int, frequencies: Mapping[TermKey, int],
         where: Where | None,
     ) -> SegmentHits:  # fmt: skip
-        engine = _SegmentEngine(self.index, frequencies, self.mask(where))
+        engine = _SegmentEngine(self.scoring, frequencies, self.mask(where))
         return self._hits(engine.refine(query, refinements, k), k)
 
     def _hits(self, lists: Sequence[Hits] | HitLists, k: int) -> SegmentHits:
@@ -276,13 +288,13 @@ class SegmentedIndex(Index):
     @property
     def own_field_counts(self) -> NDArray[np.int64]:
         """[2, 2]: passages that have the field, terms in it, of this index alone."""
-        return np.sum([segment.field_counts for segment in self.segments], axis=0)
+        return np.asarray(np.sum([segment.field_counts for segment in self.segments], axis=0), np.int64)
 
     def set_totals(self, totals: NDArray[np.int64]) -> None:
         """Score from now on with the field statistics of a larger collection [2, 2]."""
         self.field_counts = totals
         for segment in self.segments:
-            segment.index = with_totals(segment.index, totals)
+            segment.set_totals(totals)
 
     def frequencies(self, words: Sequence[TermKey]) -> NDArray[np.int64]:
         """In how many passages each word stands."""
@@ -397,7 +409,7 @@ class SegmentedIndex(Index):
         return np.where(stream >= 0, own[stream], NO_TERM) if own.size else stream
 
     @cached_property
-    def passages_fingerprint(self) -> str:  # type: ignore[override]
+    def passages_fingerprint(self) -> str:
         """That of one index of the same passages; reads all stored text once where there are two segments."""
         if len(self.segments) == 1:
             return self.segments[0].index.passages_fingerprint
@@ -551,7 +563,7 @@ class SegmentedEngine(EmbeddedEngine):
     def scores(self, query: Query) -> NDArray[np.float32]:
         frequencies = self._document_frequencies(terms_of(query))
         parts = [
-            _SegmentEngine(segment.index, frequencies, segment.mask(self.where)).scores(query)[segment.living]
+            _SegmentEngine(segment.scoring, frequencies, segment.mask(self.where)).scores(query)[segment.living]
             for segment in self.index.segments
         ]
         return np.concatenate(parts)
@@ -562,7 +574,7 @@ class SegmentedEngine(EmbeddedEngine):
         home, stored = self.index.place(number)
         frequencies = self._document_frequencies(terms_of(query))
         compiled = [
-            (segment, _SegmentEngine(segment.index, frequencies)._compile(query)) for segment in self.index.segments
+            (segment, _SegmentEngine(segment.scoring, frequencies)._compile(query)) for segment in self.index.segments
         ]
         [own] = [each for segment, each in compiled if segment is home]
         names = [
