@@ -4,7 +4,7 @@ The index has a `year` by hash, a `folder` by place and a `shelf` by hash, so th
 thousandth, or one stretch of its passages. States are those of `refinements.py`. Times are CPU time of one thread; the
 mask of a filter is made before, and its time is given apart.
 
-    python benchmarks/filters.py INDEX QUESTIONS [--questions 20] [--out results/filters.json]
+    python benchmarks/filters.py INDEX QUESTIONS [--count 20] [--out results/filters/filters.json]
     python benchmarks/filters.py --make FROM INDEX     # an index with such metadata of the passages of another
 """
 
