@@ -63,8 +63,8 @@ class Outcome:
 class Plan:
     """Every operation moves between two generations.
 
-    "base": the passages `base`; "both": `more` after them; "delta": a few of `more` after the base without its first
-    ten, in two segments; "merged": the same in one.
+    "base": the passages `base`; "both": `more` after them; "delta": five of `more` after the base without its first
+    five, in two segments; "merged": the same in one.
     """
 
     base: list[Passage]
@@ -76,7 +76,7 @@ class Plan:
         passages = make_passages(size, seed)
         base, more = passages[: size * 2 // 3], passages[size * 2 // 3 :]
         both = build_index(passages, folder / "fresh").fingerprint
-        merged = build_index([*base[10:], *more[:10]], folder / "fresh").fingerprint
+        merged = build_index([*base[5:], *more[:5]], folder / "fresh").fingerprint
         plan = cls(base, more, {"both": both, "merged": merged})
         plan.fingerprints["base"] = build_index(base, folder / "fresh").fingerprint
         plan.perform("delta", folder / "fresh")
@@ -106,8 +106,8 @@ class Plan:
             case "delete":
                 update_index(path, delete=[passage.id for passage in self.more])
             case "delta":
-                gone = [passage.id for passage in self.base[:10]]
-                update_index(path, add=self.more[:10], delete=gone)
+                gone = [passage.id for passage in self.base[:5]]
+                update_index(path, add=self.more[:5], delete=gone)
             case "merge":
                 update_index(path, merge=True)
 
@@ -433,7 +433,7 @@ def fill_disk(plan: Plan, folder: Path, count: int, report: Callable[[int], None
             outcome.where[f"{operation}: {'refused' if found == before else 'fitted'}"] += 1
             outcome.check(refused, f"{name}: neither succeeded nor said that there is no space")
             outcome.check(found in (before, after), f"{name}: found {found}, expected {before} or {after}")
-            strays = len(list(path.iterdir())) - 3
+            strays = len(list(path.iterdir())) - 2 - len(_folders(path))
             outcome.check(strays == 0, f"{name}: {strays} stray files left")
         report(outcome.tried)
     return outcome
