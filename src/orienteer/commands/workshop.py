@@ -1,7 +1,8 @@
-"""`why-not`: the query workshop on the command line."""
+"""`why-not`, `find-query`: the query workshop on the command line."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,12 @@ import typer
 from rich.table import Table
 
 from orienteer.commands.terminal import compiling, out, plain, print_json
+from orienteer.errors import OrienteerError
 from orienteer.query import parse
 
 if TYPE_CHECKING:
     from orienteer.engine import Engine
+    from orienteer.workshop.find_query import FindQuery
     from orienteer.workshop.why_not import WhyNot
 
 IndexOption = Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")]
@@ -40,6 +43,71 @@ def why_not(
         return print_json(workshop.as_dict(result))
     _print_why_not(result)
     return None
+
+
+def find_query(
+    relevant: Annotated[str, typer.Option(help="ids, comma between, or a file with an id a line")],
+    index: IndexOption = None,
+    not_relevant: Annotated[str | None, typer.Option(help="ids that must not be matched, or a file of them")] = None,
+    seed: Annotated[str | None, typer.Option(help="a query in Lucene's syntax to begin with")] = None,
+    clauses: Annotated[int, typer.Option(help="clauses at most", min=1, max=64)] = 12,
+    beta: Annotated[float, typer.Option(help="of F-beta; above 1 recall counts more", min=0.01)] = 1.0,
+    holdout: Annotated[float, typer.Option(help="share of the ids that only judges", min=0, max=0.9)] = 0.0,
+    beam: Annotated[int, typer.Option(help="queries kept of each length", min=1)] = 8,
+    seconds: Annotated[float, typer.Option(help="time at most", min=0)] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """The best readable query for a set of passages: few clauses that match them and little else.
+
+    orienteer find-query --index my-index --relevant ids.txt --holdout 0.3
+    """
+    from orienteer.workshop import find_query as workshop
+
+    wanted, rejected = _ids(relevant), _ids(not_relevant) if not_relevant else []
+    with compiling():
+        result = workshop.find_query(
+            _engine(index), wanted, not_relevant=rejected, seed=parse(seed) if seed else None, clauses=clauses,
+            beta=beta, holdout=holdout, beam=beam, seconds=seconds,
+        )  # fmt: skip
+    if as_json:
+        return print_json(workshop.as_dict(result))
+    _print_found(result)
+    return None
+
+
+def _ids(given: str) -> list[str]:
+    """The lines of a file of this name, or the text's parts between commas."""
+    file = Path(given)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else given.split(",")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OrienteerError(f"{given}: cannot be read: {error}; expected a file with an id a line") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _print_found(result: FindQuery) -> None:
+    best, quality = result.best, result.best.quality
+    held = f", recall of {result.held_out} held out {best.held_out:.2f}" if best.held_out is not None else ""
+    out.print(
+        f"[bold]F {quality.f:.3f}[/]: {quality.relevant} of {result.wanted} passages among {quality.matches:,} matches"
+        f"{held}  [dim]{result.tried:,} queries, {result.seconds:.1f} s[/]", soft_wrap=True,
+    )  # fmt: skip
+    if not result.complete:
+        out.print("[yellow]time ran out; --seconds gives it more[/]")
+    out.print(f"[bold cyan]{plain(best.boolean)}[/]", soft_wrap=True)
+    out.print(f"Lucene: {plain(best.lucene)}", soft_wrap=True)
+    out.print(f"OpenSearch: {plain(json.dumps(best.opensearch(), ensure_ascii=False))}", soft_wrap=True)
+    table = Table("clause", "loss without", "passages lost", "matches without", box=None, header_style="dim")
+    for each in result.contributions:
+        table.add_row(plain(each.clause), f"{each.loss:+.3f}", f"{each.relevant_lost}", f"{each.matches_without:,}")
+    out.print(table)
+    front = Table("clauses", "F", "precision", "recall", "held out", "matches", box=None, header_style="dim")
+    for found in result.front:
+        held = "" if found.held_out is None else f"{found.held_out:.2f}"
+        told = found.quality
+        row = (f"{told.f:.3f}", f"{told.precision:.2f}", f"{told.recall:.2f}", held, f"{told.matches:,}")
+        front.add_row(str(len(found.clauses)), *row, style="bold" if found == best else "")
+    out.print(front)
 
 
 def _engine(index: Path | None) -> Engine:

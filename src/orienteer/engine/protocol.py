@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.query import Query, Refinement
+from orienteer.query import Field, Query, Refinement
 
 
 class Hit(NamedTuple):
@@ -171,6 +171,21 @@ class ScoresAll(Protocol):
 
     def scores(self, query: Query) -> NDArray[np.float32]:
         """[passages]: the score by passage number, -inf where the query does not return the passage."""
+        ...
+
+
+@runtime_checkable
+class ListsMatches(Engine, Protocol):
+    """Lists all passages that hold a term."""
+
+    def __len__(self) -> int: ...
+
+    def number_of(self, passage_id: str) -> int: ...
+
+    def id_at(self, number: int) -> str: ...
+
+    def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
+        """For each term of a field its passages' numbers, rising; several words are a phrase."""
         ...
 
 

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.analysis import analyze
-from orienteer.engine.embedded.clauses import Compiled, Rows, compile_query, find_terms, text_of, too_many_clauses
+from orienteer.engine.embedded.clauses import (
+    Compiled,
+    Lists,
+    Rows,
+    compile_query,
+    find_terms,
+    text_of,
+    text_of_term,
+    too_many_clauses,
+)
 from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.embedded.kernels import search as kernels
@@ -23,7 +32,7 @@ from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.protocol import Explanation
 from orienteer.errors import UnknownFieldError, UnknownPassageError
-from orienteer.query import Query, Refinement
+from orienteer.query import Field, Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
 
 T = TypeVar("T")
@@ -107,6 +116,19 @@ class EmbeddedEngine:
             must_not.start, must_not.end, must_not.extra, scores,
         )  # fmt: skip
         return scores
+
+    def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
+        """The numbers of the passages that hold each term, rising; views of the index where it is one word."""
+        texts = [text_of_term(field, term) for field, term in terms]
+        lists = Lists(self.index)
+        known = lists.find(text for text in texts if text is not None)
+        documents, _, extra, _, _ = lists.arrays()
+        found = []
+        for text in texts:
+            postings = known[text] if text is not None else None
+            start, end = (postings.start, postings.end) if postings else (0, 0)
+            found.append((extra if postings and postings.extra else documents)[start:end])
+        return found
 
     def number_of(self, passage_id: str) -> int:
         return self._number(passage_id)
