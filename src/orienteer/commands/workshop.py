@@ -1,4 +1,4 @@
-"""`why-not`, `find-query`: the query workshop on the command line."""
+"""`why-not`, `find-query`, `tune`: the query workshop on the command line."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from orienteer.query import parse
 if TYPE_CHECKING:
     from orienteer.engine import Engine
     from orienteer.workshop.find_query import FindQuery
+    from orienteer.workshop.tune import Tuning
     from orienteer.workshop.why_not import WhyNot
 
 IndexOption = Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")]
@@ -73,6 +74,64 @@ def find_query(
         return print_json(workshop.as_dict(result))
     _print_found(result)
     return None
+
+
+def tune(
+    judged: Annotated[Path, typer.Option(help="a BEIR folder, its qrels/SPLIT.tsv, or questions judged by --qrels")],
+    index: IndexOption = None,
+    qrels: Annotated[Path | None, typer.Option(help="file of judgements, TREC's or BEIR's")] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="folder for ranking.json and opensearch.json")] = None,
+    limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
+    folds: Annotated[int, typer.Option(help="of the cross-validation", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="decides folds and intervals")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Tune k1, b, the title's weight and phrase boosts for judged questions; says so where nothing is shown better.
+
+    orienteer tune --index my-index --judged my-beir-folder --out tuned
+    """
+    from itertools import islice
+
+    from orienteer.data import read_questions
+    from orienteer.data.atomic import atomic_write
+    from orienteer.workshop import tune as workshop
+
+    questions = list(islice(read_questions(judged, qrels=qrels), limit))
+    with compiling():
+        result = workshop.tune(_engine(index), questions, folds=folds, seed=seed)
+    if out_dir is not None:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        files = {
+            "ranking.json": workshop.embedded_settings(result.recommended),
+            "opensearch.json": workshop.opensearch_settings(result.recommended),
+        }
+        for name, content in files.items():
+            atomic_write(out_dir / name, json.dumps(content, indent=1) + "\n")
+    if as_json:
+        return print_json(workshop.as_dict(result))
+    _print_tuning(result)
+    return None
+
+
+def _print_tuning(result: Tuning) -> None:
+    out.print(
+        f"{result.settings:,} settings × {result.questions:,} questions in {result.seconds:.1f} s; nDCG@10",
+        soft_wrap=True,
+    )
+    table = Table("", "nDCG@10", "k1", "b", "title weight", "title b", "phrase weight", box=None, header_style="dim")
+    from orienteer.workshop.tune import Setting
+
+    for name, value, setting in (
+        ("default", result.default_value, Setting()), ("best on all questions", result.best_value, result.best),
+    ):  # fmt: skip
+        table.add_row(name, f"{value:.4f}", *(f"{each:g}" for each in setting))
+    table.add_row("cross-validated", f"{result.estimate:.4f}")
+    out.print(table)
+    told = f"cross-validated less default {result.difference:+.4f}, 95 % {result.low:+.4f} to {result.high:+.4f}"
+    if result.shown_better:
+        out.print(f"[bold]shown to be better[/]: {told}", soft_wrap=True)
+    else:
+        out.print(f"[yellow]no setting is shown to be better[/]: {told}; the default is kept", soft_wrap=True)
 
 
 def _ids(given: str) -> list[str]:

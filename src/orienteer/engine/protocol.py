@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
+from orienteer.engine.embedded.bm25 import Similarity
 from orienteer.query import Field, Query, Refinement
 
 
@@ -186,6 +187,34 @@ class ListsMatches(Engine, Protocol):
 
     def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
         """For each term of a field its passages' numbers, rising; several words are a phrase."""
+        ...
+
+
+class TermPostings(NamedTuple):
+    """A term's idf; its passages by number, rising; its frequency in each, and the norm byte of the field's length."""
+
+    idf: float
+    passages: NDArray[np.uint32]
+    frequencies: NDArray[np.integer]
+    norms: NDArray[np.integer]
+
+
+@runtime_checkable
+class HasPostings(Engine, Protocol):
+    """Gives what BM25 is computed from, and scores with other parameters of it."""
+
+    def __len__(self) -> int: ...
+
+    def number_of(self, passage_id: str) -> int: ...
+
+    def id_at(self, number: int) -> str: ...
+
+    def postings(self, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]: ...
+
+    def average_length(self, field: Field) -> float: ...
+
+    def scores_with(self, query: Query, similarity: Similarity | None) -> NDArray[np.float32]:
+        """[passages]: the score by passage number, -inf where the query does not return the passage."""
         ...
 
 

@@ -33,6 +33,7 @@ BEAM = 8
 PHRASES = 400  # phrases of two words that are tried, those of most wanted passages
 UNWANTED_READ = 200  # unwanted matches of a query whose terms are tried as exclusions
 EXCLUSIONS = 200  # such terms that are tried, the most frequent
+PATIENCE = 3  # longer queries that are tried after the best one
 
 _WORD = re.compile(r"\w+")
 
@@ -231,7 +232,7 @@ def _clauses_of(engine: Engine, seed: Query | None) -> tuple[Clause, ...]:
     return tuple(dict.fromkeys(found))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _State:
     """A query of the beam: its marks by passage, and of the wanted passages in their order."""
 
@@ -250,19 +251,51 @@ class _State:
         return any(clause.occur == "should" for clause in self.clauses)
 
 
-class _Terms:
-    """Terms by number, each with its passages and which of the wanted ones are among them [terms, wanted]."""
+Key = tuple[Field, str]
 
-    def __init__(self, engine: ListsMatches, keys: Iterable[tuple[Field, str]], wanted: NDArray[np.int64]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Terms by number: their passages, how many, and which of the wanted ones are among them [terms, wanted]."""
+
+    keys: Sequence[Key]
+    lists: Sequence[NDArray[np.uint32]]
+    sizes: NDArray[np.int64]
+    holds: Bools
+
+
+class _TermCache:
+    """Terms that were met, each looked up once."""
+
+    def __init__(self, engine: ListsMatches, wanted: NDArray[np.int64]) -> None:
+        self._engine, self._wanted = engine, wanted
+        self._known: dict[Key, tuple[NDArray[np.uint32], Bools]] = {}
+        self._keys_of: dict[int, frozenset[Key]] = {}
+
+    def terms(self, keys: Iterable[Key]) -> _Terms:
+        """Those of the keys that some passage holds."""
         unique = list(dict.fromkeys(keys))
-        lists = engine.matches(unique)
-        self.keys = [key for key, passages in zip(unique, lists, strict=True) if passages.size]
-        self.lists = [passages for passages in lists if passages.size]
-        self.holds: Bools = np.zeros((len(self.keys), wanted.size), np.bool_)
-        for row, passages in enumerate(self.lists):
-            place = np.minimum(np.searchsorted(passages, wanted), passages.size - 1)
-            self.holds[row] = passages[place] == wanted
-        self.sizes = np.array([passages.size for passages in self.lists], np.int64)
+        new = [key for key in unique if key not in self._known]
+        for key, passages in zip(new, self._engine.matches(new) if new else (), strict=True):
+            holds = np.zeros(self._wanted.size, np.bool_)
+            if passages.size:
+                place = np.minimum(np.searchsorted(passages, self._wanted), passages.size - 1)
+                holds = passages[place] == self._wanted
+            self._known[key] = passages, holds
+        held = [key for key in unique if self._known[key][0].size]
+        lists = [self._known[key][0] for key in held]
+        holds = np.stack([self._known[key][1] for key in held]) if held else np.zeros((0, self._wanted.size), np.bool_)
+        return _Terms(held, lists, np.array([passages.size for passages in lists], np.int64), holds)
+
+    def passages(self, key: Key) -> NDArray[np.uint32]:
+        self.terms([key])
+        return self._known[key][0]
+
+    def keys_of(self, number: int) -> frozenset[Key]:
+        """The terms of a passage, by field."""
+        if (known := self._keys_of.get(number)) is None:
+            known = self._keys_of[number] = frozenset(_keys_of(self._engine, self._engine.id_at(number)))
+        return known
 
 
 class _BeamSearch:
@@ -273,12 +306,9 @@ class _BeamSearch:
         self._wanted = np.sort(np.array([engine.number_of(id) for id in wanted], np.int64))
         self._held = np.array([engine.number_of(id) for id in held], np.int64)
         self._rejected = np.array([engine.number_of(id) for id in rejected], np.int64)
-        self._terms = _Terms(engine, _wanted_keys(engine, wanted), self._wanted)
+        self._cache = _TermCache(engine, self._wanted)
+        self._terms = self._cache.terms(_wanted_keys(engine, wanted))
         self._counts = np.zeros(3, np.int64)
-        self._known: dict[tuple[Field, str], NDArray[np.uint32]] = dict(
-            zip(self._terms.keys, self._terms.lists, strict=True)
-        )
-        self._bad: dict[tuple[Field, str], int] = {}
         self.tried = 0
 
     def run(
@@ -295,14 +325,15 @@ class _BeamSearch:
                 break
             bests.append(states[0])
             best = max(bests, key=lambda state: state.value)
-            if best.quality.recall == best.quality.precision == 1.0:
+            perfect = best.quality.recall == best.quality.precision == 1.0
+            if perfect or len(bests) - bests.index(best) > PATIENCE:
                 break
         return bests, True
 
     def state(self, clauses: tuple[Clause, ...]) -> _State:
         marks = np.zeros(len(self._engine), np.uint8)
         required = [clause for clause in clauses if clause.occur == "must"]
-        lists = {clause: self._passages(clause.field, clause.term) for clause in clauses}
+        lists = {clause: self._cache.passages((clause.field, clause.term)) for clause in clauses}
         if required:
             add_marks(lists[required[0]], marks)
             for clause in required[1:]:
@@ -353,12 +384,6 @@ class _BeamSearch:
         """F-beta of counts, or of arrays of them."""
         square = self._beta**2
         return (1 + square) * relevant / (square * self._wanted.size + matches)
-
-    def _passages(self, field: Field, term: str) -> NDArray[np.uint32]:
-        if (known := self._known.get((field, term))) is None:
-            [known] = self._engine.matches([(field, term)])
-            self._known[field, term] = known
-        return known
 
     def _extended(self, states: Sequence[_State], beam: int) -> list[_State]:
         """The best queries of one clause more; the first of equals in a fixed order."""
@@ -419,10 +444,11 @@ class _BeamSearch:
         unwanted = matches[~np.isin(matches, self._wanted) & ~np.isin(matches, self._held)]
         if unwanted.size > UNWANTED_READ:
             unwanted = unwanted[np.linspace(0, unwanted.size - 1, UNWANTED_READ).astype(np.int64)]
-        counts: Counter[tuple[Field, str]] = Counter()
+        counts: Counter[Key] = Counter()
         for number in unwanted.tolist():
-            counts.update(_keys_of(self._engine, self._engine.id_at(number)))
-        return _Terms(self._engine, (key for key, _ in counts.most_common(EXCLUSIONS)), self._wanted)
+            counts.update(self._cache.keys_of(number))
+        often = sorted(counts, key=lambda key: (-counts[key], key))[:EXCLUSIONS]
+        return self._cache.terms(often)
 
     def _value(self, state: _State, clause: Clause, passages: NDArray[np.uint32], relevant: int) -> float:
         """The objective of the query with the clause, from one walk over the clause's postings."""
@@ -460,9 +486,9 @@ def _front(bests: Sequence[_State], search: _BeamSearch) -> tuple[FoundQuery, ..
     return tuple(front)
 
 
-def _keys_of(engine: Engine, id: str) -> set[tuple[Field, str]]:
+def _keys_of(engine: Engine, id: str) -> set[Key]:
     [passage] = engine.passages([id])
-    keys: set[tuple[Field, str]] = {("contents", term) for term in engine.analyze(passage.contents)}
+    keys: set[Key] = {("contents", term) for term in engine.analyze(passage.contents)}
     keys |= {("title", term) for term in engine.analyze(passage.title)}
     return {(field, term) for field, term in keys if _usable(term)}
 
@@ -475,10 +501,10 @@ def _usable(term: str) -> bool:
     return True
 
 
-def _wanted_keys(engine: Engine, ids: Sequence[str]) -> Iterator[tuple[Field, str]]:
+def _wanted_keys(engine: Engine, ids: Sequence[str]) -> Iterator[Key]:
     """Terms of both fields, whole titles, and the phrases of two words that most passages have."""
-    words: Counter[tuple[Field, str]] = Counter()
-    phrases: Counter[tuple[Field, str]] = Counter()
+    words: Counter[Key] = Counter()
+    phrases: Counter[Key] = Counter()
     known: dict[str, bool] = {}
     for passage in engine.passages(ids):
         words.update(_keys_of(engine, passage.id))

@@ -229,11 +229,15 @@ def _decoded(array: str, data: NDArray[Any]) -> str:
         raise damaged(array, "it is not UTF-8") from None
 
 
-def saturations(pairs: NDArray[Any], totals: NDArray[np.int64]) -> NDArray[np.float32]:
+def saturations(
+    pairs: NDArray[Any], totals: NDArray[np.int64], similarity: bm25.Similarity | None = None
+) -> NDArray[np.float32]:
     """1 + frequency · cache[norm], the part of a term's score that is free of its weight.
 
     pairs [codes, 3]: field, frequency, norm; totals [2, 2]: passages that have the field, terms in it.
     """
-    caches = np.stack([bm25.norm_cache(int(length), int(passages)) for passages, length in totals])
+    parameters = similarity.fields if similarity is not None else ((bm25.K1, bm25.B),) * FIELD_COUNT
+    rows = zip(totals.tolist(), parameters, strict=True)
+    caches = np.stack([bm25.norm_cache(length, passages, *own) for (passages, length), own in rows])
     values: NDArray[np.float32] = np.float32(1) + pairs[:, 1].astype(np.float32) * caches[pairs[:, 0], pairs[:, 2]]
     return values
