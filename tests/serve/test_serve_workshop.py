@@ -47,3 +47,16 @@ def test_find_query_refuses_what_it_cannot_search(client: TestClient) -> None:
     both = client.post(route, json={"relevant": ["brisk-1"], "not_relevant": ["brisk-1"]})
     assert both.status_code == 422
     assert "as not relevant" in both.json()["message"]
+
+
+def test_thumbs_are_kept_listed_and_taken_back(client: TestClient) -> None:
+    route = "/api/workshop/thumbs"
+    for thumb in (1, -1):
+        body = {"question": "who keeps the lamp", "passage": "brisk-1", "thumb": thumb}
+        assert client.post(route, json=body).status_code == 200
+    rows = [row for row in client.get(route).json() if row["question"] == "who keeps the lamp"]
+    assert rows == [{"question": "who keeps the lamp", "passage": "brisk-1", "thumb": -1}]
+    client.post(route, json={"question": "who keeps the lamp", "passage": "brisk-1", "thumb": 0})
+    assert not [row for row in client.get(route).json() if row["question"] == "who keeps the lamp"]
+    assert client.post(route, json={"question": "x", "passage": "nowhere", "thumb": 1}).status_code == 404
+    assert client.post(route, json={"question": "x", "passage": "brisk-1", "thumb": 2}).status_code == 422

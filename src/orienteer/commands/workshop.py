@@ -1,4 +1,4 @@
-"""`why-not`, `find-query`, `tune`: the query workshop on the command line."""
+"""`why-not`, `find-query`, `tune`, `learn`: the query workshop on the command line."""
 
 from __future__ import annotations
 
@@ -132,6 +132,50 @@ def _print_tuning(result: Tuning) -> None:
         out.print(f"[bold]shown to be better[/]: {told}", soft_wrap=True)
     else:
         out.print(f"[yellow]no setting is shown to be better[/]: {told}; the default is kept", soft_wrap=True)
+
+
+def learn(
+    thumbs: Annotated[Path, typer.Option(help="file of thumbs, as the server keeps it: thumbs.jsonl")],
+    index: IndexOption = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the proposal")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="write the thumbs as TREC's qrels, and end")] = None,
+    seed: Annotated[int, typer.Option(help="decides the intervals")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from thumbs: a refit of the ranking and synonyms, judged by leaving one question out; changes nothing.
+
+    orienteer learn --index my-index --thumbs sessions/thumbs.jsonl --out proposal.json
+    """
+    from orienteer.data.atomic import atomic_write
+    from orienteer.engine.protocol import fingerprint_of
+    from orienteer.workshop import learn as workshop
+    from orienteer.workshop.thumbs import ThumbStore, qrels_lines
+
+    engine = _engine(index)
+    questions = ThumbStore(thumbs).questions(fingerprint_of(engine))
+    if qrels is not None:
+        atomic_write(qrels, qrels_lines(questions))
+        return None
+    with compiling():
+        proposal = workshop.learn(engine, questions, seed=seed)
+    if out_file is not None:
+        atomic_write(out_file, json.dumps(workshop.as_dict(proposal), indent=1, ensure_ascii=False) + "\n")
+    if as_json:
+        return print_json(workshop.as_dict(proposal))
+    out.print(f"{proposal.thumbs} thumbs on {proposal.questions} questions; nDCG@10, leaving one question out")
+    table = Table("", "nDCG@10", "less nothing", "95 %", box=None, header_style="dim")
+    table.add_row("nothing", f"{proposal.nothing:.4f}")
+    for name, each in (("refit", proposal.refit), ("refit and synonyms", proposal.both)):
+        table.add_row(name, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
+    out.print(table)
+    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.setting._asdict().items()))
+    for term, others in proposal.synonyms.items():
+        out.print(f"synonyms: {plain(term)} → {plain(', '.join(others))}", soft_wrap=True)
+    if proposal.recommended == "nothing":
+        out.print("[yellow]nothing is shown to be better[/]; leave the ranking as it is")
+    else:
+        out.print(f"[bold]shown to be better[/]: {proposal.recommended}")
+    return None
 
 
 def _ids(given: str) -> list[str]:

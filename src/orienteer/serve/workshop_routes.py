@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import Field
 
+from orienteer.engine.protocol import fingerprint_of
 from orienteer.query import parse
 from orienteer.serve.app_state import state_of
 from orienteer.serve.schemas import HitView, IndexName, PassageId, RequestModel, ResponseModel, Text
 from orienteer.workshop import find_query as finding
+from orienteer.workshop.thumbs import Thumb, ThumbStore
 from orienteer.workshop.why_not import as_dict, why_not
 
 router = APIRouter(prefix="/api/workshop", tags=["workshop"])
@@ -151,3 +153,39 @@ async def find_best_query(request: Request, wanted: FindQueryRequest) -> FindQue
         clauses=wanted.clauses, beta=wanted.beta, holdout=wanted.holdout, seconds=_SECONDS,
     )  # fmt: skip
     return FindQueryView(**finding.as_dict(result))
+
+
+class ThumbRequest(RequestModel):
+    """A thumb of a passage for a question: 1 up, -1 down, 0 takes it back. Kept in a file of this machine."""
+
+    question: Text
+    passage: PassageId
+    thumb: Annotated[int, Field(ge=-1, le=1)]
+    index: IndexName = ""
+
+
+class ThumbView(ResponseModel):
+    question: str
+    passage: str
+    thumb: int
+
+
+@router.post("/thumbs")
+async def add_thumb(request: Request, wanted: ThumbRequest) -> ThumbView:
+    """Keeps the thumb."""
+    state = state_of(request)
+    state.check_text(wanted.question)
+    engine = state.engines[state.index(wanted.index)]
+    await asyncio.to_thread(engine.passages, [wanted.passage])  # raises where there is none
+    thumb = Thumb(fingerprint_of(engine), wanted.question, wanted.passage, wanted.thumb)
+    await asyncio.to_thread(ThumbStore(state.thumbs_file).add, thumb)
+    return ThumbView(question=wanted.question, passage=wanted.passage, thumb=wanted.thumb)
+
+
+@router.get("/thumbs")
+async def list_thumbs(request: Request, index: IndexName = "") -> list[ThumbView]:
+    """All thumbs that count, for export."""
+    state = state_of(request)
+    engine = state.engines[state.index(index)]
+    thumbs = await asyncio.to_thread(ThumbStore(state.thumbs_file).thumbs, fingerprint_of(engine))
+    return [ThumbView(question=each.question, passage=each.passage, thumb=each.thumb) for each in thumbs]

@@ -57,7 +57,7 @@ class Setting(NamedTuple):
         terms = list(dict.fromkeys(engine.analyze(question)))
         more = []
         if self.title_weight:
-            more += [Refinement("^", "title", term, self.title_weight) for term in terms if _usable(term)]
+            more += [Refinement("^", "title", term, self.title_weight) for term in terms if usable(term)]
         if self.phrase_weight:
             more += [Refinement("^", "contents", pair, self.phrase_weight) for pair in phrases_of(engine, question)]
         return Query(question, tuple(more))
@@ -123,7 +123,7 @@ def tune(
     if not isinstance(engine, HasPostings):
         raise TuneError("this engine does not give its postings; use an index of orienteer")
     started = monotonic()
-    judged = _judged(engine, questions)
+    judged = judged_in(engine, questions)
     if len(judged) < folds:
         raise TuneError(f"{len(judged)} questions with judged passages in the index; expected {folds} or more")
     settings = (grid or Grid()).settings()
@@ -133,16 +133,16 @@ def tune(
     estimate = np.empty(len(judged))
     exact: dict[int, Floats] = {}
     for fold in range(folds):
-        row = _first_best(values[:, fold_of != fold].mean(axis=1))
+        row = first_best(values[:, fold_of != fold].mean(axis=1))
         chosen.append(row)
         if row not in exact:
             exact[row] = exact_values(engine, judged, settings[row])
         estimate[fold_of == fold] = exact[row][fold_of == fold]
     default = exact_values(engine, judged, DEFAULT)
     means = values.mean(axis=1)
-    best = _first_best(means)
+    best = first_best(means)
     best_value = float((exact[best] if best in exact else exact_values(engine, judged, settings[best])).mean())
-    low, high = _interval(estimate - default, seed)
+    low, high = interval(estimate - default, seed)
     return Tuning(
         len(judged), len(settings), float(default.mean()), settings[best], best_value, float(estimate.mean()),
         float((estimate - default).mean()), low, high, low > 0, tuple(settings[row] for row in chosen),
@@ -161,13 +161,18 @@ def as_dict(result: Tuning) -> dict[str, Any]:
 
 def exact_values(engine: HasPostings, questions: Sequence[Question], setting: Setting) -> Floats:
     """nDCG@10 of each question over all passages, with the engine's own arithmetic."""
-    found = np.zeros(len(questions))
-    for place, question in enumerate(questions):
-        top = _top(engine, setting, question.question, DEPTH)
-        grades = question.grades
-        gains = [grades.get(engine.id_at(number), 0) for number in top]
-        found[place] = sum(g / log2(rank + 1) for rank, g in enumerate(gains, 1)) / _ideal(grades.values())
-    return found
+    rows = (
+        ndcg_of(engine, each, engine.scores_with(setting.query(engine, each.question), setting.similarity))
+        for each in questions
+    )
+    return np.fromiter(rows, np.float64, len(questions))
+
+
+def ndcg_of(engine: HasPostings, question: Question, scores: NDArray[np.float32]) -> float:
+    """nDCG@10 of the ranking by these scores of all passages."""
+    grades = question.grades
+    gains = [grades.get(engine.id_at(number), 0) for number in _best(scores, DEPTH)]
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1)) / _ideal(grades.values())
 
 
 def search(engine: HasPostings, setting: Setting, question: str, k: int) -> list[tuple[str, float]]:
@@ -241,7 +246,7 @@ class _Pool:
     @classmethod
     def of(cls, engine: HasPostings, question: Question) -> _Pool:
         text = question.question
-        terms = list(dict.fromkeys(term for term in engine.analyze(text) if _usable(term)))
+        terms = list(dict.fromkeys(term for term in engine.analyze(text) if usable(term)))
         grades = question.grades
         numbers = {}
         for id, grade in grades.items():
@@ -299,10 +304,10 @@ def phrases_of(engine: Engine, question: str) -> list[str]:
     """The question's pairs of neighbouring words, where both are index terms."""
     words = [word.strip(".,;:!?()\"'") for word in question.split()]
     pairs = (f"{one} {two}" for one, two in pairwise(words) if len(engine.analyze(f"{one} {two}")) == 2)
-    return [pair for pair in dict.fromkeys(pairs) if _usable(pair)]
+    return [pair for pair in dict.fromkeys(pairs) if usable(pair)]
 
 
-def _usable(term: str) -> bool:
+def usable(term: str) -> bool:
     try:
         Refinement("+", "contents", term)
     except QueryError:
@@ -310,7 +315,7 @@ def _usable(term: str) -> bool:
     return True
 
 
-def _judged(engine: HasPostings, questions: Sequence[Question]) -> list[Question]:
+def judged_in(engine: HasPostings, questions: Sequence[Question]) -> list[Question]:
     """Questions that can be searched and of which the index holds a relevant passage."""
     found = []
     for question in questions:
@@ -351,12 +356,12 @@ def _numbered(rows: Sequence[tuple[float, float]]) -> tuple[NDArray[np.int64], l
     return np.array([distinct[row] for row in rows], np.int64), list(distinct)
 
 
-def _first_best(means: NDArray[np.floating[Any]]) -> int:
+def first_best(means: NDArray[np.floating[Any]]) -> int:
     """The first of the best within rounding: the default, where nothing is above it."""
     return int(np.flatnonzero(means >= means.max() - 1e-7)[0])
 
 
-def _interval(differences: Floats, seed: int) -> tuple[float, float]:
+def interval(differences: Floats, seed: int) -> tuple[float, float]:
     draws = np.random.default_rng(seed).integers(0, differences.size, (2000, differences.size))
     low, high = np.quantile(differences[draws].mean(axis=1), [0.025, 0.975])
     return float(low), float(high)
