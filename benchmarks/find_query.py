@@ -200,20 +200,23 @@ def main() -> None:
     given = parser.parse_args()
     engine = open_index(given.index, threads=1)
     find_query(engine, [engine.id_at(0)], clauses=2)  # compiles
-    rows: dict[str, list[dict[str, float]]] = {}
-    for kind in KINDS:
-        rows[kind] = []
-        for number, members in enumerate(sets(engine, kind, given.sets, given.seed)):
-            rows[kind].append(measure(engine, members, given.seed + number))
+    rows: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    drawn = {kind: sets(engine, kind, given.sets, given.seed) for kind in KINDS}
+    for number in range(given.sets):
+        for kind in KINDS:  # in turn, so that a run that is stopped has some of each
+            rows[kind].append(measure(engine, next(drawn[kind]), given.seed + number))
             print(kind, json.dumps(rows[kind][-1]), flush=True)
+            if given.out:
+                atomic_write(given.out, json.dumps(outcome(engine, rows, given.seed), indent=1) + "\n")
+    print(json.dumps({name: value for name, value in outcome(engine, rows, given.seed).items() if name != "rows"}))
+
+
+def outcome(engine: EmbeddedEngine, rows: dict[str, list[dict[str, float]]], seed: int) -> dict[str, Any]:
     together = [row for each in rows.values() for row in each]
-    result = {
-        "passages": len(engine), "index": engine.fingerprint, "seed": given.seed,
-        "all": summary(together), **{kind: summary(each) for kind, each in rows.items()}, "rows": rows,
+    return {
+        "passages": len(engine), "index": engine.fingerprint, "seed": seed, "all": summary(together),
+        **{kind: summary(each) for kind, each in rows.items() if each}, "rows": rows,
     }  # fmt: skip
-    print(json.dumps({name: result[name] for name in ("all", *KINDS)}, indent=1))
-    if given.out:
-        atomic_write(given.out, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from orienteer.errors import OrienteerError, UnknownPassageError
 from orienteer.query import Query, Refinement
 from orienteer.workshop.tune import (
     DEFAULT,
-    Floats,
     Grid,
     Setting,
     evaluate_settings,
@@ -28,6 +27,7 @@ from orienteer.workshop.tune import (
     interval,
     judged_in,
     ndcg_of,
+    procedure_interval,
     usable,
 )
 
@@ -48,7 +48,11 @@ class LearnError(OrienteerError):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A leave-one-out mean of nDCG@10, and its difference to doing nothing with a 95 % bootstrap interval."""
+    """A leave-one-out mean of nDCG@10, and its difference to doing nothing with a 95 % interval.
+
+    The refit's interval is of the whole procedure, as in tuning. That with synonyms resamples the differences only:
+    the questions left out share nearly all they learn from, so it may be too narrow.
+    """
 
     value: float
     difference: float
@@ -105,8 +109,9 @@ def learn(engine: Engine, questions: Sequence[Question], *, seed: int = 0) -> Pr
         both[place] = _value(engine, question, settings[row], synonyms_of(engine, others))
     return Proposal(
         len(judged), sum(len(question.judgements) for question in judged), settings[first_best(values.mean(axis=1))],
-        synonyms_of(engine, judged), float(nothing.mean()), _estimate(refit, nothing, seed),
-        _estimate(both, nothing, seed),
+        synonyms_of(engine, judged), float(nothing.mean()),
+        Estimate(float(refit.mean()), float((refit - nothing).mean()), *procedure_interval(values, seed)),
+        Estimate(float(both.mean()), float((both - nothing).mean()), *interval(both - nothing, seed)),
     )  # fmt: skip
 
 
@@ -157,8 +162,3 @@ def _terms(engine: Engine, ids: Sequence[str]) -> set[str]:
         except UnknownPassageError:
             continue
     return found
-
-
-def _estimate(values: Floats, nothing: Floats, seed: int) -> Estimate:
-    low, high = interval(values - nothing, seed)
-    return Estimate(float(values.mean()), float((values - nothing).mean()), low, high)
