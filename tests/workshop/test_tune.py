@@ -12,6 +12,7 @@ from orienteer.bundled import bundled_engine, bundled_questions
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index, open_index
 from orienteer.engine.embedded import bm25
+from orienteer.engine.protocol import Similarity
 from orienteer.query import Query
 from orienteer.workshop.tune import (
     DEFAULT,
@@ -55,7 +56,7 @@ def test_another_k1_and_b_score_as_an_index_rebuilt_with_them_bit_for_bit(
     queries = [
         Setting(title_weight=0.7, phrase_weight=0.3).query(engine, q.question) for q in bundled_questions("test")[:25]
     ]
-    tabled = [engine.scores_with(query, bm25.Similarity(k1, b, b)) for query in queries]
+    tabled = [engine.scores_with(query, Similarity(k1, b, b)) for query in queries]
     monkeypatch.setattr(bm25, "K1", np.float32(k1))
     monkeypatch.setattr(bm25, "B", np.float32(b))
     build_index([engine.passage_at(number) for number in range(len(engine))], tmp_path / "index", threads=1)

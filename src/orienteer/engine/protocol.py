@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.embedded.bm25 import Similarity
 from orienteer.query import Field, Query, Refinement
 
 
@@ -188,6 +187,14 @@ class ListsMatches(Engine, Protocol):
     def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
         """For each term of a field its passages' numbers, rising; several words are a phrase."""
         ...
+
+
+class Similarity(NamedTuple):
+    """BM25's parameters, where they are not Lucene's defaults; b may differ by field."""
+
+    k1: float = 1.2
+    b: float = 0.75
+    title_b: float = 0.75
 
 
 class TermPostings(NamedTuple):

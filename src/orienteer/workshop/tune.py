@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Question
-from orienteer.engine.embedded.bm25 import LENGTHS, Similarity
+from orienteer.engine.embedded.bm25 import LENGTHS
 from orienteer.engine.embedded.kernels.compile import kernel
-from orienteer.engine.protocol import Engine, HasPostings
+from orienteer.engine.protocol import Engine, HasPostings, Similarity
 from orienteer.errors import OrienteerError, QueryError, UnknownPassageError
 from orienteer.query import Field, Query, Refinement
 
@@ -206,7 +206,10 @@ def evaluate_settings(
 
 
 @kernel
-def rank_settings(contents, title, phrase, contents_row, title_row, weights, relevant, grades, ideal, out):
+def rank_settings(
+    contents: Floats, title: Floats, phrase: Floats, contents_row: NDArray[np.int64], title_row: NDArray[np.int64],
+    weights: Floats, relevant: NDArray[np.int64], grades: Floats, ideal: float, out: NDArray[np.float32],
+) -> None:  # fmt: skip
     """nDCG@10 of every setting in one pool.
 
     contents, phrase [(k1, b), pool], title [(k1, title_b), pool]; contents_row, title_row [settings]: the rows of each
@@ -367,7 +370,7 @@ def first_best(means: NDArray[np.floating[Any]]) -> int:
     return int(np.flatnonzero(means >= means.max() - 1e-7)[0])
 
 
-def procedure_interval(values: NDArray[np.float32], seed: int) -> tuple[float, float]:
+def procedure_interval(values: NDArray[np.floating[Any]], seed: int) -> tuple[float, float]:
     """95 % of the gains over the default, the first row, on the questions that a draw leaves out."""
     draw, count = np.random.default_rng(seed), values.shape[1]
     gains = []
@@ -375,7 +378,7 @@ def procedure_interval(values: NDArray[np.float32], seed: int) -> tuple[float, f
         times = np.bincount(draw.integers(0, count, count), minlength=count)
         out = times == 0
         if out.any():
-            row = first_best(values @ times.astype(np.float32) / count)
+            row = first_best(values @ times.astype(values.dtype) / count)
             gains.append(float((values[row, out] - values[0, out]).mean()))
     low, high = np.quantile(gains, [0.025, 0.975])
     return float(low), float(high)

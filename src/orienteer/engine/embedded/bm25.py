@@ -6,28 +6,12 @@ Every step is rounded where Lucene rounds it, so the order and the type of each 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 K1 = np.float32(1.2)
 B = np.float32(0.75)
-
-
-class Similarity(NamedTuple):
-    """BM25's parameters, where they are not the default ones; b may differ by field."""
-
-    k1: float = float(K1)
-    b: float = float(B)
-    title_b: float = float(B)
-
-    @property
-    def fields(self) -> tuple[tuple[np.float32, np.float32], tuple[np.float32, np.float32]]:
-        """k1 and b of contents and of title."""
-        k1 = np.float32(self.k1)
-        return (k1, np.float32(self.b)), (k1, np.float32(self.title_b))
-
 
 _EXACT = 24  # Lucene's SmallFloat keeps so many code points free of its 3-bit mantissa
 

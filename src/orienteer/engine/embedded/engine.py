@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.analysis import analyze
-from orienteer.engine.embedded.bm25 import Similarity
 from orienteer.engine.embedded.clauses import (
     Compiled,
     Lists,
@@ -31,7 +30,7 @@ from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index, satura
 from orienteer.engine.embedded.kernels import search as kernels
 from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.protocol import Explanation, TermPostings
+from orienteer.engine.protocol import Explanation, Similarity, TermPostings
 from orienteer.errors import UnknownFieldError, UnknownPassageError
 from orienteer.query import Field, Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
@@ -115,11 +114,11 @@ class EmbeddedEngine:
             return np.full(self.index.size, -np.inf, np.float32)
         scores = np.empty(self.index.size, np.float32)
         must, should, must_not = map(Rows.of, (compiled.must, compiled.should, compiled.must_not))
-        *lists, saturation = compiled.lists.arrays()
+        documents, codes, extra_documents, extra_codes, saturation = compiled.lists.arrays()
         if similarity is not None:
             saturation = self._saturation(compiled.lists, similarity)
         score_all(
-            *lists, saturation, must.start, must.end, must.extra, must.weight,
+            documents, codes, extra_documents, extra_codes, saturation, must.start, must.end, must.extra, must.weight,
             should.start, should.end, should.extra, should.weight,
             must_not.start, must_not.end, must_not.extra, scores,
         )  # fmt: skip
