@@ -27,8 +27,8 @@ from orienteer.session import (
     best_of,
     play,
 )
+from orienteer.session.relevance import score_of
 from orienteer.session.runner import BATCH_SIZE
-from orienteer.session.score import Score, score
 from orienteer.session.state import Ending, changes
 
 Make = Callable[[str, Engine, Settings], ConfiguredAgent]
@@ -124,19 +124,9 @@ def _extended(session: Session, told: _Told, settings: Settings) -> Session:
     best = best_of(seen, settings.order)
     ids = tuple(each.passage.id for each in best)
     entered, left = changes([each.passage.id for each in session.best], ids)
-    judged = _score(best, settings) if session.question.answers else None
+    judged = score_of(session.question, best, settings)
     step = replace(told.step, number=number, best=ids, entered=entered, left=left, score=judged)
     return replace(session, steps=(*session.steps, step), seen=seen, best=best)
-
-
-def _score(best: Sequence[SeenPassage], settings: Settings) -> Score:
-    return score(
-        [each.reading.score for each in best],
-        [bool(each.relevant) for each in best],
-        [bool(each.exact) for each in best],
-        lambda1=settings.lambda1,
-        lambda2=settings.lambda2,
-    )
 
 
 def _ending(sessions: Sequence[Session]) -> tuple[Ending | None, str]:

@@ -20,10 +20,10 @@ from orienteer.engine.protocol import Engine
 from orienteer.errors import QueryError, TrainingError
 from orienteer.query import GRAMMARS, Grammar, Operator, Query, Refinement
 from orienteer.query.refinement import clean
-from orienteer.reader.answer_matching import holds_answer
 from orienteer.reader.protocol import Reader
 from orienteer.rocchio.sessions import Header, RocchioSession
 from orienteer.session import Lexicon, Observation
+from orienteer.session.relevance import is_relevant
 from orienteer.session.score import K
 
 MIN_GAIN = 1e-6  # session files round scores to this
@@ -123,7 +123,7 @@ class WeakLabeller:
     def __call__(
         self, states: Sequence[tuple[Question, Observation, Sequence[Grammar]]]
     ) -> list[tuple[Label, ...]]:  # fmt: skip
-        """The labels of each state, one per grammar; none where no answer is known.
+        """The labels of each state, one per grammar; none where neither answers nor judgements are known.
 
         States of one question share what is known of its passages.
         """
@@ -134,7 +134,7 @@ class WeakLabeller:
         self, question: Question, known: dict[str, bool], seen: Observation, grammars: Sequence[Grammar]
     ) -> tuple[Label, ...]:
         """`known` says which passages, by id, hold the answer; those that are met are added."""
-        if not question.answers:
+        if not question.is_judged:
             return ()
         best = [each.id for each in seen.passages]
         self._judge(question, known, best)
@@ -157,7 +157,7 @@ class WeakLabeller:
     def _judge(self, question: Question, known: dict[str, bool], ids: Iterable[str]) -> None:
         unknown = [id for id in dict.fromkeys(ids) if id not in known]
         for id, passage in zip(unknown, self._engine.passages(unknown), strict=True):
-            known[id] = holds_answer(passage.text, question.answers)
+            known[id] = bool(is_relevant(question, passage))
 
     def _refinements(self, seen: Observation, allowed: NDArray[np.bool_]) -> list[Refinement]:
         terms = usable_terms(seen, self._lexicon)

@@ -194,9 +194,9 @@ def _judge(context: SelfPlayContext, options: MuZeroOptions, threads: int) -> Ju
 
     if options.dev is None:
         return None
-    asked = [question for question in read_questions(options.dev) if question.answers][: options.dev_limit]
+    asked = [question for question in read_questions(options.dev) if question.is_judged][: options.dev_limit]
     if not asked:
-        raise OrienteerError(f"{options.dev}: no questions with answers in it")
+        raise OrienteerError(f"{options.dev}: no questions with answers or judgements in it")
     environment = Environment(context.engine, context.reader, Settings(snippet=context.config.snippet))
     base, encoder = context.base, None if options.train_h else context.encoder
 

@@ -1,7 +1,8 @@
-"""`why-not`: the query workshop on the command line."""
+"""`why-not`, `find-query`, `tune`, `learn`: the query workshop on the command line."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,13 @@ import typer
 from rich.table import Table
 
 from orienteer.commands.terminal import compiling, out, plain, print_json
+from orienteer.errors import OrienteerError
 from orienteer.query import parse
 
 if TYPE_CHECKING:
     from orienteer.engine import Engine
+    from orienteer.workshop.find_query import FindQuery
+    from orienteer.workshop.tune import Tuning
     from orienteer.workshop.why_not import WhyNot
 
 IndexOption = Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")]
@@ -40,6 +44,173 @@ def why_not(
         return print_json(workshop.as_dict(result))
     _print_why_not(result)
     return None
+
+
+def find_query(
+    relevant: Annotated[str, typer.Option(help="ids, comma between, or a file with an id a line")],
+    index: IndexOption = None,
+    not_relevant: Annotated[str | None, typer.Option(help="ids that must not be matched, or a file of them")] = None,
+    seed: Annotated[str | None, typer.Option(help="a query in Lucene's syntax to begin with")] = None,
+    clauses: Annotated[int, typer.Option(help="clauses at most", min=1, max=64)] = 12,
+    beta: Annotated[float, typer.Option(help="of F-beta; above 1 recall counts more", min=0.01)] = 1.0,
+    holdout: Annotated[float, typer.Option(help="share of the ids that only judges", min=0, max=0.9)] = 0.0,
+    beam: Annotated[int, typer.Option(help="queries kept of each length", min=1)] = 8,
+    seconds: Annotated[float, typer.Option(help="time at most", min=0)] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """The best readable query for a set of passages: few clauses that match them and little else.
+
+    orienteer find-query --index my-index --relevant ids.txt --holdout 0.3
+    """
+    from orienteer.workshop import find_query as workshop
+
+    wanted, rejected = _ids(relevant), _ids(not_relevant) if not_relevant else []
+    with compiling():
+        result = workshop.find_query(
+            _engine(index), wanted, not_relevant=rejected, seed=parse(seed) if seed else None, clauses=clauses,
+            beta=beta, holdout=holdout, beam=beam, seconds=seconds,
+        )  # fmt: skip
+    if as_json:
+        return print_json(workshop.as_dict(result))
+    _print_found(result)
+    return None
+
+
+def tune(
+    judged: Annotated[Path, typer.Option(help="a BEIR folder, its qrels/SPLIT.tsv, or questions judged by --qrels")],
+    index: IndexOption = None,
+    qrels: Annotated[Path | None, typer.Option(help="file of judgements, TREC's or BEIR's")] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="folder for ranking.json and opensearch.json")] = None,
+    limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
+    folds: Annotated[int, typer.Option(help="of the cross-validation", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="decides folds and intervals")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Tune k1, b, the title's weight and phrase boosts for judged questions; says so where nothing is shown better.
+
+    orienteer tune --index my-index --judged my-beir-folder --out tuned
+    """
+    from itertools import islice
+
+    from orienteer.data import read_questions
+    from orienteer.data.atomic import atomic_write
+    from orienteer.workshop import tune as workshop
+
+    questions = list(islice(read_questions(judged, qrels=qrels), limit))
+    with compiling():
+        result = workshop.tune(_engine(index), questions, folds=folds, seed=seed)
+    if out_dir is not None:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        files = {
+            "ranking.json": workshop.embedded_settings(result.recommended),
+            "opensearch.json": workshop.opensearch_settings(result.recommended),
+        }
+        for name, content in files.items():
+            atomic_write(out_dir / name, json.dumps(content, indent=1) + "\n")
+    if as_json:
+        return print_json(workshop.as_dict(result))
+    _print_tuning(result)
+    return None
+
+
+def _print_tuning(result: Tuning) -> None:
+    out.print(
+        f"{result.settings:,} settings × {result.questions:,} questions in {result.seconds:.1f} s; nDCG@10",
+        soft_wrap=True,
+    )
+    table = Table("", "nDCG@10", "k1", "b", "title weight", "title b", "phrase weight", box=None, header_style="dim")
+    from orienteer.workshop.tune import Setting
+
+    for name, value, setting in (
+        ("default", result.default_value, Setting()), ("best on all questions", result.best_value, result.best),
+    ):  # fmt: skip
+        table.add_row(name, f"{value:.4f}", *(f"{each:g}" for each in setting))
+    table.add_row("cross-validated", f"{result.estimate:.4f}")
+    out.print(table)
+    told = f"cross-validated less default {result.difference:+.4f}, 95 % {result.low:+.4f} to {result.high:+.4f}"
+    if result.shown_better:
+        out.print(f"[bold]shown to be better[/]: {told}", soft_wrap=True)
+    else:
+        out.print(f"[yellow]no setting is shown to be better[/]: {told}; the default is kept", soft_wrap=True)
+
+
+def learn(
+    thumbs: Annotated[Path, typer.Option(help="file of thumbs, as the server keeps it: thumbs.jsonl")],
+    index: IndexOption = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the proposal")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="write the thumbs as TREC's qrels, and end")] = None,
+    seed: Annotated[int, typer.Option(help="decides the intervals")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from thumbs: a refit of the ranking and synonyms, judged by leaving one question out; changes nothing.
+
+    orienteer learn --index my-index --thumbs sessions/thumbs.jsonl --out proposal.json
+    """
+    from orienteer.data.atomic import atomic_write
+    from orienteer.engine.protocol import fingerprint_of
+    from orienteer.workshop import learn as workshop
+    from orienteer.workshop.thumbs import ThumbStore, qrels_lines
+
+    engine = _engine(index)
+    questions = ThumbStore(thumbs).questions(fingerprint_of(engine))
+    if qrels is not None:
+        atomic_write(qrels, qrels_lines(questions))
+        return None
+    with compiling():
+        proposal = workshop.learn(engine, questions, seed=seed)
+    if out_file is not None:
+        atomic_write(out_file, json.dumps(workshop.as_dict(proposal), indent=1, ensure_ascii=False) + "\n")
+    if as_json:
+        return print_json(workshop.as_dict(proposal))
+    out.print(f"{proposal.thumbs} thumbs on {proposal.questions} questions; nDCG@10, leaving one question out")
+    table = Table("", "nDCG@10", "less nothing", "95 %", box=None, header_style="dim")
+    table.add_row("nothing", f"{proposal.nothing:.4f}")
+    for name, each in (("refit", proposal.refit), ("refit and synonyms", proposal.both)):
+        table.add_row(name, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
+    out.print(table)
+    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.setting._asdict().items()))
+    for term, others in proposal.synonyms.items():
+        out.print(f"synonyms: {plain(term)} → {plain(', '.join(others))}", soft_wrap=True)
+    if proposal.recommended == "nothing":
+        out.print("[yellow]nothing is shown to be better[/]; leave the ranking as it is")
+    else:
+        out.print(f"[bold]shown to be better[/]: {proposal.recommended}")
+    return None
+
+
+def _ids(given: str) -> list[str]:
+    """The lines of a file of this name, or the text's parts between commas."""
+    file = Path(given)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else given.split(",")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OrienteerError(f"{given}: cannot be read: {error}; expected a file with an id a line") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _print_found(result: FindQuery) -> None:
+    best, quality = result.best, result.best.quality
+    held = f", recall of {result.held_out} held out {best.held_out:.2f}" if best.held_out is not None else ""
+    out.print(
+        f"[bold]F {quality.f:.3f}[/]: {quality.relevant} of {result.wanted} passages among {quality.matches:,} matches"
+        f"{held}  [dim]{result.tried:,} queries, {result.seconds:.1f} s[/]", soft_wrap=True,
+    )  # fmt: skip
+    if not result.complete:
+        out.print("[yellow]time ran out; --seconds gives it more[/]")
+    out.print(f"[bold cyan]{plain(best.boolean)}[/]", soft_wrap=True)
+    out.print(f"Lucene: {plain(best.lucene)}", soft_wrap=True)
+    out.print(f"OpenSearch: {plain(json.dumps(best.opensearch(), ensure_ascii=False))}", soft_wrap=True)
+    table = Table("clause", "loss without", "passages lost", "matches without", box=None, header_style="dim")
+    for each in result.contributions:
+        table.add_row(plain(each.clause), f"{each.loss:+.3f}", f"{each.relevant_lost}", f"{each.matches_without:,}")
+    out.print(table)
+    front = Table("clauses", "F", "precision", "recall", "held out", "matches", box=None, header_style="dim")
+    for found in result.front:
+        held = "" if found.held_out is None else f"{found.held_out:.2f}"
+        told = found.quality
+        row = (f"{told.f:.3f}", f"{told.precision:.2f}", f"{told.recall:.2f}", held, f"{told.matches:,}")
+        front.add_row(str(len(found.clauses)), *row, style="bold" if found == best else "")
+    out.print(front)
 
 
 def _engine(index: Path | None) -> Engine:

@@ -53,6 +53,12 @@ class Question:
         return {passage: grade for passage, grade in self.judgements if grade > 0}
 
     @property
+    def identity(self) -> list[Any]:
+        """What its results depend on, as JSON: the same list, the same question."""
+        judged = [dict(self.judgements)] if self.judgements else []
+        return [self.id, self.question, list(self.answers), *judged]
+
+    @property
     def is_judged(self) -> bool:
         """Whether something is known by which a result can be judged."""
         return bool(self.answers or self.judgements)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.errors import FilterError
-from orienteer.query import Query, Refinement
+from orienteer.query import Field, Query, Refinement
 
 
 class Hit(NamedTuple):
@@ -171,6 +171,57 @@ class ScoresAll(Protocol):
     def id_at(self, number: int) -> str: ...
 
     def scores(self, query: Query) -> NDArray[np.float32]:
+        """[passages]: the score by passage number, -inf where the query does not return the passage."""
+        ...
+
+
+@runtime_checkable
+class ListsMatches(Engine, Protocol):
+    """Lists all passages that hold a term."""
+
+    def __len__(self) -> int: ...
+
+    def number_of(self, passage_id: str) -> int: ...
+
+    def id_at(self, number: int) -> str: ...
+
+    def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
+        """For each term of a field its passages' numbers, rising; several words are a phrase."""
+        ...
+
+
+class Similarity(NamedTuple):
+    """BM25's parameters, where they are not Lucene's defaults; b may differ by field."""
+
+    k1: float = 1.2
+    b: float = 0.75
+    title_b: float = 0.75
+
+
+class TermPostings(NamedTuple):
+    """A term's idf; its passages by number, rising; its frequency in each, and the norm byte of the field's length."""
+
+    idf: float
+    passages: NDArray[np.uint32]
+    frequencies: NDArray[np.integer]
+    norms: NDArray[np.integer]
+
+
+@runtime_checkable
+class HasPostings(Engine, Protocol):
+    """Gives what BM25 is computed from, and scores with other parameters of it."""
+
+    def __len__(self) -> int: ...
+
+    def number_of(self, passage_id: str) -> int: ...
+
+    def id_at(self, number: int) -> str: ...
+
+    def postings(self, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]: ...
+
+    def average_length(self, field: Field) -> float: ...
+
+    def scores_with(self, query: Query, similarity: Similarity | None) -> NDArray[np.float32]:
         """[passages]: the score by passage number, -inf where the query does not return the passage."""
         ...
 

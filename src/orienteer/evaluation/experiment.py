@@ -18,7 +18,8 @@ from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError
 from orienteer.evaluation import tables
 from orienteer.evaluation.journal import EvaluationError
-from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
+from orienteer.evaluation.measures import COSTS, MEASURES
+from orienteer.evaluation.ranking_measures import RANKING_MEASURES
 from orienteer.evaluation.runner import evaluate
 from orienteer.evaluation.sessions import OnProgress
 from orienteer.evaluation.statistics import TESTED, Comparison, Floats, Statistics, check_measures, paired, read_values
@@ -67,12 +68,14 @@ class Experiment:
                 raise EvaluationError(f"a table as {format!r}; expected text or markdown")
 
     def compare(
-        self, agent: str, baseline: str, measures: Sequence[str] = TESTED, *, seed: int = 0
+        self, agent: str, baseline: str, measures: Sequence[str] | None = None, *, seed: int = 0
     ) -> list[Comparison]:
         """The paired difference agent - baseline of each measure: bootstrap interval and permutation test.
 
-        Holm's correction is over the measures of this call.
+        Holm's correction is over the measures of this call; None: all that apply to some question.
         """
+        if measures is None:
+            measures = [m for m in (*RANKING_MEASURES, *TESTED) if m in self.metrics.get(agent, {})] or TESTED
         check_measures(measures)
         for name in (agent, baseline):
             if name not in self.values:
@@ -80,7 +83,9 @@ class Experiment:
         columns = {name: 100 * np.stack([self.values[name][m] for m in measures], axis=1) for name in (agent, baseline)}
         judged = ~np.isnan(columns[agent]).any(axis=1)
         if not judged.any():
-            raise EvaluationError("no question has answers; give questions with answers to compare agents")
+            raise EvaluationError(
+                f"no question to which all of {', '.join(measures)} apply; there is nothing to compare"
+            )
         tables = {name: column[judged] for name, column in columns.items()}
         return paired(tables, [(agent, baseline)], measures, seed)
 
@@ -110,9 +115,11 @@ class Experiment:
 
     def _rows(self, measures: Sequence[str] | None) -> list[list[str]]:
         """The table's head and rows."""
-        names = [*QUALITY, *COSTS] if measures is None else list(measures)
-        if unknown := [name for name in names if name not in MEASURES]:
-            raise EvaluationError(f"no measure {unknown[0]!r}; expected some of {', '.join(MEASURES)}")
+        known = [*RANKING_MEASURES, *MEASURES]
+        applying = [name for name in known if any(name in values for values in self.metrics.values())]
+        names = applying if measures is None else list(measures)
+        if unknown := [name for name in names if name not in known]:
+            raise EvaluationError(f"no measure {unknown[0]!r}; expected some of {', '.join(known)}")
         digits = {name: 1 if name in COSTS else 2 for name in names}
         rows = [
             [agent, *(tables.number(values.get(name), digits[name]) for name in names)]
@@ -160,7 +167,8 @@ def _run(
     result = evaluate(
         engine, reader, questions, agents, out, settings=settings, figures=False, texts=keep, progress=progress
     )
-    values = read_values(out, list(result.metrics), tuple(MEASURES))
+    judged = any(question.judgements for question in questions)
+    values = read_values(out, list(result.metrics), (*RANKING_MEASURES, *MEASURES) if judged else tuple(MEASURES))
     return Experiment(
         result.metrics, values, [question.id for question in questions], result.statistics, result.seconds,
         out if keep else None,

@@ -185,6 +185,8 @@ def _check(file: Path, line: int, found: Record, expected: Provenance, question:
         raise EvaluationError(
             f"{file}, line {line}: the question {was!r}, expected {asked[0]!r} as asked now; {HOW_TO_FIX}"
         )
+    if dict(found.question.judgements) != dict(question.judgements):
+        raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other judgements now; {HOW_TO_FIX}")
     if not set(found.question.answers) <= {clean(answer) for answer in question.answers}:
         raise EvaluationError(f"{file}, line {line}: the question {asked[0]!r} has other answers now; {HOW_TO_FIX}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from orienteer.session.record import Record, RecordedPassage
 from orienteer.session.score import ndcg
@@ -17,13 +18,13 @@ Value = Callable[[Record, int], float]  # of a session with at least one step, a
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`needs_answers`: it does not apply where no answer is known. `percent`: shown as 100 times its mean."""
+    """`needs`: what must be known of a question for it to apply. `percent`: shown as 100 times its mean."""
 
     name: str
     about: str
     value: Value
     ir_measures: str = ""
-    needs_answers: bool = True
+    needs: Literal["relevance", "answers", ""] = "relevance"
     percent: bool = True
 
     def of(self, record: Record, step: int | None = None) -> float | None:
@@ -31,7 +32,7 @@ class Measure:
 
         None where it does not apply; 0 where the question could not be asked.
         """
-        if self.needs_answers and not record.question.answers:
+        if (self.needs and not record.question.is_judged) or (self.needs == "answers" and not record.question.answers):
             return None
         if not record.steps:
             return 0.0
@@ -83,14 +84,14 @@ MEASURES: Mapping[str, Measure] = {
         Measure("Top-1", "the first passage is relevant", _top(1), "Success@1"),
         Measure("Top-5", "one of the five is relevant", _top(5), "Success@5"),
         Measure("found", "one of all passages seen is relevant", _found),
-        Measure("EM-MR", "the reader's answer from the first passage is a gold answer", _exact),
+        Measure("EM-MR", "the reader's answer from the first passage is a gold answer", _exact, needs="answers"),
         Measure("score", "S of the final five passages", _score),
         Measure("reward", "S at the end less S of the question's own results", _reward),
-        Measure("passages_read", "distinct passages read", _passages_read, needs_answers=False, percent=False),
-        Measure("queries", "queries asked", _queries, needs_answers=False, percent=False),
+        Measure("passages_read", "distinct passages read", _passages_read, needs="", percent=False),
+        Measure("queries", "queries asked", _queries, needs="", percent=False),
     )
 }
 
-QUALITY = tuple(name for name, measure in MEASURES.items() if measure.needs_answers)
-COSTS = tuple(name for name, measure in MEASURES.items() if not measure.needs_answers)
+QUALITY = tuple(name for name, measure in MEASURES.items() if measure.needs)
+COSTS = tuple(name for name, measure in MEASURES.items() if not measure.needs)
 BY_STEP = ("NDCG@5", "Top-1", "Top-5", "EM-MR", "found", "score")

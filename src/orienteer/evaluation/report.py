@@ -18,7 +18,8 @@ from orienteer.evaluation import paper, tables
 from orienteer.evaluation.answer_em import ABOUT, EM_T5
 from orienteer.evaluation.figures import FIGURES
 from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
-from orienteer.evaluation.statistics import BASELINE, TESTED, Comparison, Statistics
+from orienteer.evaluation.ranking_measures import RANKING_MEASURES
+from orienteer.evaluation.statistics import BASELINE, Comparison, Statistics
 from orienteer.evaluation.summaries import DEEPEST, Ranks, Summary
 from orienteer.evaluation.tables import NONE, code, number, plain, table
 from orienteer.session import Record
@@ -127,7 +128,7 @@ def _head(findings: ReportData) -> list[str]:
     return [
         f"# Evaluation on {plain(findings.data)}",
         "",
-        f"{run['n']:,} questions, {run['judged']:,} of them with answers. "
+        f"{run['n']:,} questions, {run['judged']:,} of them with answers or judgements. "
         f"Index {code(run['index_fingerprint'] or 'without a fingerprint')}, "
         f"reader {code(run['reader_fingerprint'] or 'without a fingerprint')}, Orienteer {run['orienteer']}.",
         *(["", f"Command: {code(findings.command)}"] if findings.command else []),
@@ -141,27 +142,33 @@ def _head(findings: ReportData) -> list[str]:
 
 def _all_agents(findings: ReportData) -> list[str]:
     generated = [EM_T5] if any(EM_T5 in values for values in findings.metrics.values()) else []
+    quality = _quality(findings)
     rows = []
     for agent, values in findings.metrics.items():
         bounds = findings.statistics.intervals.get(agent, {})
-        cells = [_with_interval(values.get(name), bounds.get(name)) for name in QUALITY]
+        cells = [_with_interval(values.get(name), bounds.get(name)) for name in quality]
         written = [number(values.get(EM_T5))] if generated else []
         shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
         rows.append([shown, *cells, *written, *(number(values.get(name), 1) for name in COSTS)])
     meanings = [f"- **{each.name}**: {each.about}" + _same_as(each.ir_measures) for each in MEASURES.values()]
+    if judged := [name for name in quality if name in RANKING_MEASURES]:
+        about = f"by ir-measures; passages read, in the agent's order, then the rest of BM25's first {DEEPEST:,}"
+        meanings.insert(0, f"- **{', '.join(judged)}**: {about}")
     return [
         "## All agents",
         "",
         "Means over questions in percent, with 95 % bootstrap intervals; the last two columns are plain means. "
         "Seconds are in `costs/`: they alone differ from run to run.",
         "",
-        table(["agent", *QUALITY, *generated, *COSTS], rows),
+        table(["agent", *quality, *generated, *COSTS], rows),
         *meanings,
         *(f"- **{name}**: {ABOUT}" for name in generated),
     ]
 
 
 def _tables(findings: ReportData) -> list[str]:
+    if any(each.ranking for each in findings.summaries):
+        return []  # the paper has no judged set
     sets, data = {findings.data: findings.metrics}, {findings.data: findings.figure_data}
     return ["## The paper's tables", "", *_paper_tables(sets, data)]
 
@@ -207,11 +214,12 @@ def _differences(findings: ReportData) -> list[str]:
     for baseline in dict.fromkeys(each.baseline for each in comparisons):
         found = {(each.agent, each.measure): each for each in comparisons if each.baseline == baseline}
         rows = []
+        tested = list(dict.fromkeys(measure for _, measure in found))
         for agent in dict.fromkeys(agent for agent, _ in found):
-            cells = [difference(found[agent, measure]) for measure in TESTED]
+            cells = [difference(found[agent, measure]) for measure in tested]
             shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
             rows.append([shown, *cells])
-        lines += [f"### Against {code(baseline)}", "", table(["agent", *TESTED], rows)]
+        lines += [f"### Against {code(baseline)}", "", table(["agent", *tested], rows)]
     return lines if comparisons else [*lines, "There is nothing to compare.", ""]
 
 
@@ -220,12 +228,12 @@ def _overlap(findings: ReportData) -> list[str]:
     groups = findings.statistics.overlap
     if not groups:
         return [*lines, "No training set was named.", ""]
-    rows = []
+    rows, quality = [], _quality(findings)
     for agent in findings.metrics:
         for group, (count, means) in groups.items():
             values = means.get(agent, {})
-            rows.append([code(agent), group, f"{count:,}", *(number(values.get(name)) for name in QUALITY)])
-    return [*lines, table(["agent", "questions whose", "n", *QUALITY], rows, left=2)]
+            rows.append([code(agent), group, f"{count:,}", *(number(values.get(name)) for name in quality)])
+    return [*lines, table(["agent", "questions whose", "n", *quality], rows, left=2)]
 
 
 def _headroom(findings: ReportData) -> list[str]:
@@ -238,7 +246,7 @@ def _headroom(findings: ReportData) -> list[str]:
     found = findings.statistics.headroom
     if not found:
         return [*lines, f"It needs {code(BASELINE)} and an agent named {code('rocchio…')} in the same evaluation.", ""]
-    names = [name for name in QUALITY if name != "reward"]
+    names = [name for name in _quality(findings) if name != "reward"]
     rows = [[code(agent), *(number(values.get(name)) for name in names)] for agent, values in found.items()]
     return [*lines, f"The ceiling is {code(findings.statistics.ceiling)}.", "", table(["agent", *names], rows)]
 
@@ -286,6 +294,11 @@ def _examples(findings: ReportData) -> list[str]:
         return [*lines, "No agent whose sessions are here refined a question with answers.", ""]
     links = [f"- [{code(agent)}]({file})" for agent, file in findings.examples.items()]
     return [*lines, findings.best_examples, "By agent:", "", *links, ""]
+
+
+def _quality(findings: ReportData) -> tuple[str, ...]:
+    """The measures of quality that apply; all where none does."""
+    return findings.summaries[0].quality or QUALITY
 
 
 SECTIONS: tuple[Callable[[ReportData], list[str]], ...] = (

@@ -2,7 +2,7 @@
 
     OUT/runs/AGENT.trec               the final five passages a question
     OUT/runs/AGENT.steps/03.trec      the best five after three refinements
-    OUT/qrels.trec                    rel of every passage that any agent saw
+    OUT/qrels.trec                    the judgements; without any, rel of every passage that any agent saw
 
 The score column counts down from the list's length: such programs order by it and break ties by id, while equal PS
 stand here as first seen. An id with white space in it is written percent-encoded.
@@ -50,7 +50,7 @@ class RunFiles:
 
 
 class Qrels:
-    """rel of what the agents saw; a question with answers of which nothing was seen still counts, by an empty line.
+    """rel of what the agents saw; a judged question of which nothing was seen still counts, by an empty line.
 
     With `more`, what the file already has stays: it is of agents whose sessions are not here.
     """
@@ -63,11 +63,14 @@ class Qrels:
     def add(self, records: list[Record]) -> None:
         """The records of all agents for one question."""
         question = records[0].question
-        if not question.answers:
+        if not question.is_judged:
             return
         asked = token(question.id)
         seen = dict(self._known.get(asked, {}))
-        seen |= {token(id): str(int(bool(p.relevant))) for each in records for id, p in each.passages.items()}
+        if question.judgements:
+            seen |= {token(id): str(grade) for id, grade in question.judgements}
+        else:
+            seen |= {token(id): str(int(bool(p.relevant))) for each in records for id, p in each.passages.items()}
         lines = "".join(f"{asked} 0 {id} {seen[id]}\n" for id in sorted(seen))
         self._file.add(lines or f"{asked} 0 - 0\n")
 

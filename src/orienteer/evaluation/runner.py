@@ -29,10 +29,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from orienteer.agents import ConfiguredAgent, make_agent
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, fingerprint_of
+from orienteer.errors import UnknownPassageError
 from orienteer.evaluation import summaries
 from orienteer.evaluation.answer_em import Generator, exact_matches
 from orienteer.evaluation.figures import check_matplotlib, draw_all, draw_landscape, figure_data, read_landscape
@@ -45,6 +48,7 @@ from orienteer.evaluation.journal import (
     read_journal,
     write_json,
 )
+from orienteer.evaluation.ranking_measures import measure_rankings, ranking_of
 from orienteer.evaluation.report import ReportData, choose_examples, combined, example_table, link, report
 from orienteer.evaluation.run_files import Qrels, RunFiles
 from orienteer.evaluation.sessions import (
@@ -196,6 +200,7 @@ def _prepare(
         raise EvaluationError(f"chunk = {chunk}; expected 1 question or more")
     if (twice := _first_twice(clean(question.id) for question in asked)) is not None:
         raise EvaluationError(f"two questions have the id {twice!r}; expected an id of its own for each")
+    _check_judgements(engine, asked)
     entries = [agent if isinstance(agent, ConfiguredAgent) else make_agent(agent, engine, settings) for agent in agents]
     if (twice := _first_twice(entry.name for entry in entries)) is not None:
         raise EvaluationError(f"the agent {twice!r} is named twice; name it once")
@@ -207,6 +212,23 @@ def _prepare(
     digest = summaries.questions_fingerprint(asked)
     job = _Job(engine, reader, asked, digest, entries, journals, settings, out)
     return replace(job, taken=_judged_before(job))
+
+
+def _check_judgements(engine: Engine, questions: Sequence[Question]) -> None:
+    """Raises where every figure would be 0 because the index holds no relevant passage."""
+    relevant = {passage for question in questions for passage in question.grades}
+    if not relevant or any(question.answers and not question.judgements for question in questions):
+        return
+    for passage in relevant:
+        try:
+            engine.passages([passage])
+            return
+        except UnknownPassageError:
+            continue
+    raise EvaluationError(
+        f"the index holds none of the {len(relevant):,} passages judged relevant, such as {next(iter(relevant))!r}; "
+        "index the corpus that the judgements are of"
+    )
 
 
 def _judged_before(job: _Job) -> dict[str, Summary]:
@@ -273,21 +295,39 @@ def _read_journals(job: _Job, found: Sequence[Summary]) -> None:
         read_journal(job.journals[entry.name], provenance(entry, job.environment(entry)), job.questions)
         for entry in job.played
     ]
-    deep = any(summary.refines for summary in found)
+    judged = any(question.judgements for question in job.questions)
+    deep = judged or any(summary.refines for summary in found)
+    rankings: list[dict[str, list[str]]] = [{} for _ in found]
     waiting = iter(job.questions)
     while part := list(islice(waiting, _AT_ONCE)):
         ranks = ranks_of(job.engine, [question.question for question in part]) if deep else [{}] * len(part)
         for each in ranks:
             records = [next(journal) for journal in journals]
             judgements.add(records)
-            for record, summary, run in zip(records, found, runs, strict=True):
+            for record, summary, run, ranked in zip(records, found, runs, rankings, strict=True):
                 summary.add(record, each)
                 run.add(record)
+                if record.question.judgements:
+                    ranked[record.question.id] = ranking_of(record, each)
+        if judged:
+            _measure_rankings(part, found, rankings)
     for journal in journals:
         next(journal, None)  # lets it see that nothing comes after
     for run in runs:
         run.finish()
     judgements.finish()
+
+
+def _measure_rankings(
+    part: Sequence[Question], found: Sequence[Summary], rankings: Sequence[dict[str, list[str]]]
+) -> None:
+    """Adds the measures by judgements of these questions to each agent's, and empties the rankings."""
+    grades = {clean(question.id): dict(question.judgements) for question in part if question.judgements}
+    for summary, ranked in zip(found, rankings, strict=True):
+        values = measure_rankings(ranked, grades)
+        for name, by_question in values.items():
+            summary.ranking.setdefault(name, []).extend(by_question.get(clean(q.id), np.nan) for q in part)
+        ranked.clear()
 
 
 def _generate(job: _Job, judged: Sequence[Summary], answerer: Generator) -> None:

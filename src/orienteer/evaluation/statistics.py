@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from orienteer.data.passage import Question
 from orienteer.evaluation.journal import EvaluationError
 from orienteer.evaluation.measures import QUALITY
+from orienteer.evaluation.ranking_measures import RANKING_MEASURES
 from orienteer.evaluation.summaries import Summary, stored_rows
 from orienteer.reader.answer_matching import answer_forms
 
@@ -160,16 +161,17 @@ class Statistics:
 def statistics(summaries: Sequence[Summary], *, seed: int, overlaps: NDArray[np.bool_] | None = None) -> Statistics:
     """All of it; `overlaps` says for each question whether the training set has its answer."""
     judged = ~np.isnan(summaries[0].column("score"))
-    tables = {s.name: np.stack([100 * s.column(m)[judged] for m in QUALITY], axis=1) for s in summaries}  # [N, M]
     if not judged.any():
         return Statistics({}, (), {}, "", {})
+    quality = tuple(m for m in summaries[0].quality if not np.isnan(summaries[0].column(m)[judged]).any())
+    tables = {s.name: np.stack([100 * s.column(m)[judged] for m in quality], axis=1) for s in summaries}  # [N, M]
     names = [s.name for s in summaries]
     baselines = [name for name in names if BASELINES.fullmatch(name)] or names[:1]
     ceiling = ceiling_of(names)
     return Statistics(
-        _intervals(tables, seed),
-        [each for baseline in baselines for each in _comparisons(tables, baseline, seed)],
-        {} if overlaps is None else _overlap(tables, overlaps[judged]),
+        _intervals(tables, quality, seed),
+        [each for baseline in baselines for each in _comparisons(tables, quality, baseline, seed)],
+        {} if overlaps is None else _overlap(tables, quality, overlaps[judged]),
         ceiling,
         headroom({s.name: s.means() for s in summaries}, ceiling),
     )
@@ -187,7 +189,8 @@ def headroom(metrics: ByAgent, ceiling: str) -> dict[str, dict[str, float]]:
     if BASELINE not in metrics or ceiling not in metrics:
         return {}
     floor, top = metrics[BASELINE], metrics[ceiling]
-    room = {m: top[m] - floor[m] for m in QUALITY if m != "reward" and m in top and m in floor}
+    names = (*RANKING_MEASURES, *QUALITY)
+    room = {m: top[m] - floor[m] for m in names if m != "reward" and m in top and m in floor}
     return {
         agent: {m: (values[m] - floor[m]) / room[m] for m in room if room[m] > 1e-9 and m in values}
         for agent, values in metrics.items()
@@ -195,10 +198,12 @@ def headroom(metrics: ByAgent, ceiling: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _intervals(tables: Mapping[str, Floats], seed: int) -> dict[str, dict[str, tuple[float, float]]]:
+def _intervals(
+    tables: Mapping[str, Floats], measures: Sequence[str], seed: int
+) -> dict[str, dict[str, tuple[float, float]]]:
     together = bootstrap(np.concatenate(list(tables.values()), axis=1), seed=seed).tolist()
     found = iter(together)
-    return {agent: {measure: _pair(next(found)) for measure in QUALITY} for agent in tables}
+    return {agent: {measure: _pair(next(found)) for measure in measures} for agent in tables}
 
 
 def paired(
@@ -219,20 +224,22 @@ def paired(
     ]
 
 
-def _comparisons(tables: Mapping[str, Floats], baseline: str, seed: int) -> list[Comparison]:
+def _comparisons(
+    tables: Mapping[str, Floats], measures: Sequence[str], baseline: str, seed: int
+) -> list[Comparison]:  # fmt: skip
     """Every other agent against one baseline."""
-    columns = [QUALITY.index(measure) for measure in TESTED]
-    tested = {agent: table[:, columns] for agent, table in tables.items()}
-    return paired(tested, [(agent, baseline) for agent in tables if agent != baseline], TESTED, seed)
+    tested = [measure for measure in (*RANKING_MEASURES, *TESTED) if measure in measures]
+    columns = {agent: table[:, [measures.index(each) for each in tested]] for agent, table in tables.items()}
+    return paired(columns, [(agent, baseline) for agent in tables if agent != baseline], tested, seed)
 
 
 def _overlap(
-    tables: Mapping[str, Floats], overlaps: NDArray[np.bool_]
+    tables: Mapping[str, Floats], measures: Sequence[str], overlaps: NDArray[np.bool_]
 ) -> dict[str, tuple[int, dict[str, dict[str, float]]]]:
     found = {}
     for group, rows in zip(GROUPS, (overlaps, ~overlaps), strict=True):
         means = {
-            agent: dict(zip(QUALITY, table[rows].mean(axis=0).tolist(), strict=True))
+            agent: dict(zip(measures, table[rows].mean(axis=0).tolist(), strict=True))
             for agent, table in tables.items()
             if rows.any()
         }
@@ -245,9 +252,14 @@ def _pair(bounds: Sequence[float]) -> tuple[float, float]:
 
 
 def compare(
-    folder: Path, groups: Sequence[Sequence[str]], measures: Sequence[str] = TESTED, *, seed: int = 0
+    folder: Path, groups: Sequence[Sequence[str]], measures: Sequence[str] | None = None, *, seed: int = 0
 ) -> list[Comparison]:
-    """The first agent of each group minus each of its others, over the questions of a finished evaluation."""
+    """The first agent of each group minus each of its others, over the questions of a finished evaluation.
+
+    `measures` None: those that apply to the questions.
+    """
+    if measures is None:
+        measures = _applying(folder) or TESTED
     check_measures(measures)
     for group in groups:
         if len(group) < 2:
@@ -259,8 +271,17 @@ def compare(
     tables = {agent: np.stack(list(columns.values()), axis=1) for agent, columns in values.items()}  # [N, measures]
     judged = ~np.isnan(np.concatenate(list(tables.values()), axis=1)).any(axis=1)
     if not judged.any():
-        raise EvaluationError(f"{folder}: no question with answers; there is nothing to compare")
+        raise EvaluationError(
+            f"{folder}: no question to which all of {', '.join(measures)} apply; there is nothing to compare"
+        )
     return paired({agent: 100 * table[judged] for agent, table in tables.items()}, list(pairs), measures, seed)
+
+
+def _applying(folder: Path) -> list[str]:
+    """The measures that reports test and that have a value for some question."""
+    first = next(iter(stored_rows(folder).values()), None)
+    columns = first["values"] | first.get("ranking", {}) if first else {}
+    return [m for m in (*RANKING_MEASURES, *TESTED) if any(v is not None for v in columns.get(m, ()))]
 
 
 def check_measures(measures: Sequence[str]) -> None:
@@ -268,8 +289,9 @@ def check_measures(measures: Sequence[str]) -> None:
     if not measures:
         raise EvaluationError(f"nothing to compare: no measure; expected some of {', '.join(QUALITY)}")
     for measure in measures:
-        if measure not in QUALITY:
-            raise EvaluationError(f"{measure!r} is no measure of quality; expected some of {', '.join(QUALITY)}")
+        if measure not in QUALITY and measure not in RANKING_MEASURES:
+            known = ", ".join((*QUALITY, *RANKING_MEASURES))
+            raise EvaluationError(f"{measure!r} is no measure of quality; expected some of {known}")
 
 
 def read_values(folder: Path, agents: Sequence[str], measures: Sequence[str]) -> dict[str, dict[str, Floats]]:
@@ -281,4 +303,8 @@ def read_values(folder: Path, agents: Sequence[str], measures: Sequence[str]) ->
     for what in ("questions", "index", "reader"):
         if len({found[agent][what] for agent in agents}) > 1:
             raise EvaluationError(f"{folder}: its agents were judged with several {what}; evaluate them together")
-    return {agent: {name: np.array(found[agent]["values"][name], np.float64) for name in measures} for agent in agents}
+    known = {agent: found[agent]["values"] | found[agent].get("ranking", {}) for agent in agents}
+    for agent, columns in known.items():
+        if missing := sorted(set(measures) - set(columns)):
+            raise EvaluationError(f"{folder}: no {', '.join(missing)} of {agent}; its questions have no judgements")
+    return {agent: {name: np.array(known[agent][name], np.float64) for name in measures} for agent in agents}

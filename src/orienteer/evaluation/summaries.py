@@ -30,7 +30,7 @@ from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.evaluation.answer_em import EM_T5, Final, final_passages
 from orienteer.evaluation.journal import HOW_TO_FIX, EvaluationError, file_names
-from orienteer.evaluation.measures import BY_STEP, MEASURES
+from orienteer.evaluation.measures import BY_STEP, COSTS, MEASURES, QUALITY
 from orienteer.query import BOOSTS, Query, Refinement
 from orienteer.session import Record, Undo
 from orienteer.session.record import Provenance
@@ -94,6 +94,7 @@ class Summary:
     gains    for each step from the first, S after it less S before, of the sessions that took it
     depths   how many distinct passages seen lie at each depth, and how many of the final five
     final    each question's final passages
+    ranking  measure by judgements → its value for each question, NaN where it has none; empty where no question has
     generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
     """
 
@@ -106,6 +107,7 @@ class Summary:
     depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
     final_depths: list[int] = field(default_factory=lambda: [0] * len(LABELS))
     final: list[list[Final]] = field(default_factory=list)
+    ranking: dict[str, list[float]] = field(default_factory=dict)
     generated: list[float] = field(default_factory=list)
     dead_ends: int = 0
     judged: int = 0
@@ -127,7 +129,7 @@ class Summary:
             self.depths[bin_of(ranks.get(id))] += 1
         for id in record.best:
             self.final_depths[bin_of(ranks.get(id))] += 1
-        if record.question.answers:
+        if record.question.is_judged:
             self.judged += 1
             self._add_steps(record)
 
@@ -153,26 +155,32 @@ class Summary:
         return self.entry.settings.steps > 0
 
     def column(self, measure: str) -> Floats:
-        return np.array(self.values[measure], np.float64)
+        column = self.values[measure] if measure in self.values else self.ranking[measure]
+        return np.array(column, np.float64)
+
+    @property
+    def quality(self) -> tuple[str, ...]:
+        """The measures of quality that apply to some question."""
+        return tuple(name for name in (*self.ranking, *QUALITY) if not np.isnan(self.column(name)).all())
 
     def means(self) -> dict[str, float]:
         """Each measure's mean over the questions it applies to, in percent where it is a share."""
         means = {}
-        for name, measure in MEASURES.items():
+        for name in (*self.ranking, *MEASURES):
             column = self.column(name)
             column = column[~np.isnan(column)]
             if len(column):
-                means[name] = float(np.mean(column)) * (100 if measure.percent else 1)
+                means[name] = float(np.mean(column)) * (1 if name in COSTS else 100)
         if self.generated and not np.isnan(self.generated).all():
             means[EM_T5] = 100 * float(np.nanmean(self.generated))
         return means
 
     def by_step(self) -> Mapping[str, list[float]]:
-        """Each measure in percent after 0, 1, … steps; empty where no answer is known."""
+        """Each measure that applies in percent after 0, 1, … steps; empty where no question is judged."""
         if not self.judged:
             return {}
         table = 100 * self.step_sums / self.judged
-        return {name: table[:, i].tolist() for i, name in enumerate(BY_STEP)}
+        return {name: table[:, i].tolist() for i, name in enumerate(BY_STEP) if name in self.quality}
 
 
 FORMAT, VERSION = "orienteer summary", 1
@@ -192,15 +200,16 @@ def identity(entry: ConfiguredAgent, played: Provenance, questions: str) -> dict
 
 
 def questions_fingerprint(questions: Sequence[Question]) -> str:
-    rows = [[question.id, question.question, list(question.answers)] for question in questions]
+    rows = [question.identity for question in questions]
     return blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
 
 
 def save(file: Path, identity: Mapping[str, Any], summary: Summary) -> None:
     row = {
         **identity,
-        "values": {name: [None if np.isnan(v) else v for v in column] for name, column in summary.values.items()},
+        "values": _as_json(summary.values),
         **{name: list(getattr(summary, name).items()) for name in ("lengths", "actions", "endings")},
+        **({"ranking": _as_json(summary.ranking)} if summary.ranking else {}),
         "gains": summary.gains,
         "depths": summary.depths, "final_depths": summary.final_depths,
         "dead_ends": summary.dead_ends, "judged": summary.judged,
@@ -208,6 +217,10 @@ def save(file: Path, identity: Mapping[str, Any], summary: Summary) -> None:
         "final": summary.final,
     }  # fmt: skip
     atomic_write(file, _line(row))
+
+
+def _as_json(columns: Mapping[str, Sequence[float]]) -> dict[str, list[float | None]]:
+    return {name: [None if np.isnan(v) else v for v in column] for name, column in columns.items()}
 
 
 def packed_rows(out: Path) -> dict[str, dict[str, Any]]:
@@ -277,10 +290,15 @@ def _line(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
+def _column(values: Sequence[float | None]) -> list[float]:
+    return [np.nan if v is None else float(v) for v in values]
+
+
 def _summary(row: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:
     found = Summary(
         entry,
-        values={name: [np.nan if v is None else float(v) for v in row["values"][name]] for name in MEASURES},
+        values={name: _column(row["values"][name]) for name in MEASURES},
+        ranking={str(name): _column(column) for name, column in row.get("ranking", {}).items()},
         lengths=Counter({int(length): int(count) for length, count in row["lengths"]}),
         actions=Counter({str(kind): int(count) for kind, count in row["actions"]}),
         endings=Counter({str(ending): int(count) for ending, count in row["endings"]}),
@@ -296,7 +314,7 @@ def _summary(row: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> 
     for what, has, wanted in (
         ("step_sums", sums.shape, empty.step_sums.shape),
         ("final", len(found.final), questions),
-        *((name, len(column), questions) for name, column in found.values.items()),
+        *((name, len(column), questions) for name, column in (found.values | found.ranking).items()),
         *((name, len(getattr(found, name)), len(getattr(empty, name))) for name in ("depths", "final_depths")),
     ):
         if has != wanted:

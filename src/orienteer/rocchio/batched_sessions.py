@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.data.passage import Question
+from orienteer.data.passage import Passage, Question
 from orienteer.engine.hits import distinct_hits
 from orienteer.engine.protocol import Engine, Hit, refine_many
-from orienteer.errors import QueryError
+from orienteer.errors import QueryError, UnknownPassageError
 from orienteer.query import Refinement
 from orienteer.reader.cache import CachedReader
 from orienteer.reader.protocol import Reader
@@ -25,6 +25,8 @@ from orienteer.rocchio.sessions import Ended, RocchioSession, RocchioStep, State
 from orienteer.rocchio.step_search import BestPassages, StepSearch
 from orienteer.rocchio.vocabulary import Candidate, Vocabulary, Word, candidates, ideal_observation, ideal_queries
 from orienteer.session import Environment, Lexicon, SeenPassage, Session
+from orienteer.session.relevance import ndcem_weight
+from orienteer.session.score import K
 
 
 def rocchio_sessions(
@@ -146,22 +148,28 @@ class BatchedSearch:
         return searches
 
     def _find_ideals(self, searches: Sequence[_Search]) -> None:
-        """Σ_* for every question that can be searched, from one round of queries and one of reading."""
+        """Σ_* for every question that can be searched, from one round of queries and one of reading.
+
+        Of a question with judgements, the ideal query finds the passages judged best.
+        """
         first = {search.place: search for search in searches if search.ended is None}
-        queries = [ideal_queries(search.session.question, self._lexicon) for search in first.values()]
+        questions = [search.session.question for search in first.values()]
+        queries = [[] if each.judgements else ideal_queries(each, self._lexicon) for each in questions]
         found = iter(
             self._engine.search_many([query for each in queries for query in each], self._config.settings.hits)
         )
         pooled = [dict.fromkeys(hit.id for _ in each for hit in next(found)) for each in queries]
         fetched = iter(self._engine.passages([id for ids in pooled for id in ids]))
         passages = [[next(fetched) for _ in ids] for ids in pooled]
+        for own, question in zip(passages, questions, strict=True):
+            own += self._judged_passages(question)
         asked = [(s.session.question.question, p) for s, p in zip(first.values(), passages, strict=True)]
         readings = self._reader.read_many(asked)
         for search, own, read, mine in zip(first.values(), passages, readings, queries, strict=True):
             same_question = [each for each in searches if each.place == search.place and each.ended is None]
             if not own:
                 for each in same_question:
-                    each.end("answer nowhere" if mine else "no answer term")
+                    each.end("answer nowhere" if mine or each.session.question.judgements else "no answer term")
                 continue
             seen = [SeenPassage(p, r, 0, rank) for rank, (p, r) in enumerate(zip(own, read, strict=True), 1)]
             settings = search.environment.settings
@@ -176,6 +184,19 @@ class BatchedSearch:
                 each.known[slots] = True
                 each.see()
                 each.read = int(each.known.sum())
+
+    def _judged_passages(self, question: Question) -> list[Passage]:
+        """The passages judged best that the index holds, as many as the best of a session."""
+        grades = question.grades
+        found: list[Passage] = []
+        for id in sorted(grades, key=grades.__getitem__, reverse=True):
+            if len(found) == K:
+                break
+            try:
+                found += self._engine.passages([id])
+            except UnknownPassageError:
+                continue
+        return found
 
     def _judge(self, search: _Search, ids: Sequence[str]) -> None:
         """Judges the passages that the session has seen, and these."""
@@ -238,11 +259,11 @@ class BatchedSearch:
 
     def _step_search(self, search: _Search, table: NDArray[np.int32]) -> StepSearch:
         new = np.where((table >= 0) & ~np.append(search.seen, True)[table], table, np.int32(-1))
-        score = search.session.score
+        score, question = search.session.score, search.session.question
         assert score is not None
         return StepSearch(
-            search.judgements, BestPassages.of(search.session.best, score.total), new, search.known,
-            lambda1=search.variant.lambda1, lambda2=search.variant.lambda2,
+            search.judgements, BestPassages.of(question, search.session.best, score.total), new, search.known,
+            lambda1=search.variant.lambda1, lambda2=ndcem_weight(question, search.variant.lambda2),
             budget=self._config.read_budget, exhaustive=self._config.exhaustive,
         )  # fmt: skip
 
@@ -329,7 +350,7 @@ def _end_if_unsearchable(search: _Search) -> None:
         search.end("error", session.error)
     elif session.ended == "no hits":
         search.end("no hits")
-    elif not session.question.answers:
+    elif not session.question.is_judged:
         search.end("no answer")
     elif session.ended:
         search.end("steps")

@@ -273,7 +273,7 @@ class _Job:
                 )
 
     def _digest(self) -> dict[str, Any]:
-        rows = [[question.id, question.question, list(question.answers)] for question in self.questions]
+        rows = [question.identity for question in self.questions]
         variants = [[v.grammar.name, v.lambda1, v.lambda2] for v in self.variants]
         digest = blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest()
         return {"chunk": self.chunk, "variants": variants, "questions": len(rows), "questions_fingerprint": digest}

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage, Question
-from orienteer.reader.answer_matching import exact_match, holds_answer, holds_answer_loosely, normalise
+from orienteer.reader.answer_matching import exact_match, normalise
 from orienteer.reader.protocol import Reading
+from orienteer.session.relevance import gain_by_id, is_relevant
 from orienteer.session.settings import Relevance
 
 Bools = NDArray[np.bool_]
@@ -24,7 +25,7 @@ Slots = NDArray[np.int64]
 class Judgements:
     """Arrays by slot, a passage's number in order of appearance: relevance, and once it is read PS and EM.
 
-    relevant   rel(d), from the text alone
+    relevant   rel(d) as its gain in NDCG, from the text alone or from the question's judgements
     possible   some span of the text could be an exact answer; where not, EM is 0 without reading
     score      PS, once read
     exact      em(d), once read
@@ -34,10 +35,10 @@ class Judgements:
         self.question = question
         self.ids: list[str] = []
         self._slot: dict[str, int] = {}
-        self._holds = holds_answer if relevance == "tokens" else holds_answer_loosely
+        self._relevance = relevance
         self._spans = AnswerSpans(question.answers)
         self._judged = 0
-        self.relevant: Bools = np.zeros(0, np.bool_)
+        self.relevant: Floats = np.zeros(0, np.float64)
         self.possible: Bools = np.zeros(0, np.bool_)
         self.read: Bools = np.zeros(0, np.bool_)
         self.exact: Bools = np.zeros(0, np.bool_)
@@ -61,8 +62,7 @@ class Judgements:
 
     def judge(self, passages: Sequence[Passage]) -> None:
         """Judges the texts of `unjudged`, in their order."""
-        answers = self.question.answers
-        relevant = np.array([self._holds(passage.text, answers) for passage in passages], np.bool_)
+        relevant = np.array([self._gain(passage) for passage in passages], np.float64)
         possible = np.array([self._spans.possible_in(passage.text) for passage in passages], np.bool_)
         nothing = np.zeros(len(passages), np.bool_)
         self.relevant = np.concatenate([self.relevant, relevant])
@@ -71,6 +71,10 @@ class Judgements:
         self.exact = np.concatenate([self.exact, nothing])
         self.score = np.concatenate([self.score, np.zeros(len(passages))])
         self._judged = len(self.relevant)
+
+    def _gain(self, passage: Passage) -> float:
+        relevant = is_relevant(self.question, passage, self._relevance)
+        return gain_by_id(self.question, passage.id, bool(relevant))
 
     def keep(self, slots: Sequence[int], readings: Sequence[Reading]) -> None:
         for slot, reading in zip(slots, readings, strict=True):

@@ -123,7 +123,7 @@ def session_line(session: RocchioSession, *, compact: bool = False) -> bytes:
 def _state_row(state: State, compact: bool) -> dict[str, Any]:
     parts = [state.score.ndcg, state.score.ndcem, state.score.ps, state.score.total]
     row: dict[str, Any] = {
-        "score": [round(part, _COMPACT_DECIMALS) for part in parts] if compact else parts,
+        "score": [part and round(part, _COMPACT_DECIMALS) for part in parts] if compact else parts,
         "relevant": _bits(state.relevant),
         "exact": _bits(state.exact),
     }
@@ -181,10 +181,14 @@ def read_session(line: bytes | str) -> RocchioSession:
 
 def _state(row: Mapping[str, Any]) -> State:
     return State(
-        Score(*map(float, row["score"])),
+        _score(*row["score"]),
         tuple(bit == "1" for bit in row["relevant"]), tuple(bit == "1" for bit in row["exact"]),
         tuple(row.get("best", ())),
     )  # fmt: skip
+
+
+def _score(ndcg: float, ndcem: float | None, ps: float, total: float) -> Score:
+    return Score(float(ndcg), None if ndcem is None else float(ndcem), float(ps), float(total))
 
 
 def _step(row: Mapping[str, Any]) -> RocchioStep:

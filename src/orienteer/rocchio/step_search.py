@@ -18,9 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.data.passage import Question
 from orienteer.engine.embedded.kernels.compile import kernel
 from orienteer.rocchio.judgements import Bools, Judgements, Slots
 from orienteer.session import SeenPassage, weights
+from orienteer.session.relevance import gains
 
 SLACK = 1e-12  # sums taken in another order differ by less
 
@@ -31,11 +33,11 @@ def update_bounds(
     stale: NDArray[np.bool_],  # [slots]: only candidates with such a hit are looked at; empty: all
     known: NDArray[np.bool_],  # [slots]: read by this session
     score: NDArray[np.float64],
-    relevant: NDArray[np.bool_],
+    relevant: NDArray[np.float64],  # [slots]: rel(d) as its gain in NDCG
     possible: NDArray[np.bool_],
     exact: NDArray[np.bool_],
     best_score: NDArray[np.float64],  # [≤ k]: the session's best so far, in their order
-    best_relevant: NDArray[np.bool_],
+    best_relevant: NDArray[np.float64],
     best_exact: NDArray[np.bool_],
     weights: NDArray[np.float64],  # [k]
     lambda1: float,
@@ -165,15 +167,15 @@ class BestPassages:
     """The session before the step, as arrays: its best passages in order, and its score."""
 
     score: NDArray[np.float64]
-    relevant: Bools
+    relevant: NDArray[np.float64]  # gains in NDCG
     exact: Bools
     total: float
 
     @classmethod
-    def of(cls, best: Sequence[SeenPassage], total: float) -> BestPassages:
+    def of(cls, question: Question, best: Sequence[SeenPassage], total: float) -> BestPassages:
         return cls(
             np.array([each.reading.score for each in best], np.float64),
-            np.array([bool(each.relevant) for each in best], np.bool_),
+            np.array(gains(question, best), np.float64),
             np.array([bool(each.exact) for each in best], np.bool_),
             total,
         )

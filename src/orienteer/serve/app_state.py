@@ -49,6 +49,7 @@ class AppState:
         examples: Sequence[Question] = (),
     ) -> None:
         self.engines, self.limits, self.examples = engines, limits, examples
+        self.thumbs_file = saved / "thumbs" / "thumbs.jsonl"  # sessions are the files of `saved` itself
         self.metrics = Metrics()
         self.agents = AgentCache(engines, limits, agents)
         self.default_agent = agents[0] if agents else AGENT

@@ -123,10 +123,10 @@ class HitView(ResponseModel):
 
 
 class ScoreView(ResponseModel):
-    """S and its parts; only where answers are known."""
+    """S and its parts; only where answers or judgements are known, and `ndcem` only where answers are."""
 
     ndcg: float
-    ndcem: float
+    ndcem: float | None
     ps: float
     total: float
 

@@ -12,10 +12,10 @@ from orienteer.engine.protocol import Engine, Hit
 from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import clean
-from orienteer.reader.answer_matching import answer_forms, exact_match, holds_answer, holds_answer_loosely
+from orienteer.reader.answer_matching import answer_forms, exact_match
 from orienteer.reader.protocol import Reader, Reading
 from orienteer.session.observation import Lexicon, Observation, observe, used_terms
-from orienteer.session.score import Score, score
+from orienteer.session.relevance import is_relevant, score_of
 from orienteer.session.settings import Settings
 from orienteer.session.state import Action, Ending, SeenPassage, Session, Step, Stop, Undo, best_of, changes
 
@@ -181,7 +181,7 @@ class Environment:
         best = best_of(seen, self.settings.order) if judged else session.best
         ids = tuple(each.passage.id for each in best)
         entered, left = changes([each.passage.id for each in session.best], ids)
-        step = Step(number, action, query, hits, ids, entered, left, self._score(session.question, best))
+        step = Step(number, action, query, hits, ids, entered, left, score_of(session.question, best, self.settings))
         return self._closed(replace(session, steps=(*session.steps, step), seen=seen, best=best), step)
 
     def _closed(self, session: Session, step: Step) -> Session:
@@ -193,22 +193,9 @@ class Environment:
         return ended(session, "steps") if session.refinements_made >= self.settings.steps else session
 
     def _judged(self, question: Question, passage: Passage, reading: Reading, step: int, rank: int) -> SeenPassage:
-        if not question.answers:
-            return SeenPassage(passage, reading, step, rank)
-        holds = holds_answer if self.settings.relevance == "tokens" else holds_answer_loosely
-        relevant = holds(passage.text, question.answers)
-        return SeenPassage(passage, reading, step, rank, relevant, exact_match(reading.answer, question.answers))
-
-    def _score(self, question: Question, best: Sequence[SeenPassage]) -> Score | None:
-        if not question.answers:
-            return None
-        return score(
-            [each.reading.score for each in best],
-            [bool(each.relevant) for each in best],
-            [bool(each.exact) for each in best],
-            lambda1=self.settings.lambda1,
-            lambda2=self.settings.lambda2,
-        )
+        relevant = is_relevant(question, passage, self.settings.relevance)
+        exact = exact_match(reading.answer, question.answers) if question.answers else None
+        return SeenPassage(passage, reading, step, rank, relevant, exact)
 
 
 def ended(session: Session, how: Ending, error: str = "") -> Session:

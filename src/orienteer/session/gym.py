@@ -76,9 +76,11 @@ class SearchSession(gymnasium.Env[str, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         self.environment = Environment(engine, reader, settings or Settings(allow_stop=True))
-        self.questions = [question for question in questions if question.answers]
+        self.questions = [question for question in questions if question.is_judged]
         if not self.questions:
-            raise SettingsError(f"none of {len(questions)} questions has an answer; without one there is no reward")
+            raise SettingsError(
+                f"none of {len(questions)} questions has an answer or judgements; without, there is no reward"
+            )
         if isinstance(grammar, str) and grammar not in GRAMMARS:
             raise SettingsError(f"unknown grammar {grammar!r}; expected one of {', '.join(GRAMMARS)}")
         self.grammar = GRAMMARS[grammar] if isinstance(grammar, str) else grammar

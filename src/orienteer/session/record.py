@@ -147,6 +147,7 @@ def to_line(record: Record) -> bytes:
         "agent": played.agent, "index": played.index, "reader": played.reader,
         "settings": played.settings.as_dict(),
         "id": question.id, "question": question.question, "answers": list(question.answers),
+        **({"judgements": dict(question.judgements)} if question.judgements else {}),
         "steps": [_step_row(step) for step in record.steps],
         "passages": {id: _passage_row(passage) for id, passage in record.passages.items()},
         "ended": record.ended, "error": record.error,
@@ -223,7 +224,10 @@ def _record(row: Mapping[str, Any]) -> Record:
             raise ValueError(f"a step names the passage {id!r}, which is not in it")
     return Record(
         Provenance(_text(row["agent"]), _text(row["index"]), _text(row["reader"]), Settings(**row["settings"])),
-        Question(_text(row["id"]), _text(row["question"]), _texts(row["answers"])),
+        Question(
+            _text(row["id"]), _text(row["question"]), _texts(row["answers"]),
+            judgements=_judgements(row.get("judgements", {})),
+        ),
         steps, passages, cast("Ending | None", row["ended"]), _text(row["error"]),
     )  # fmt: skip
 
@@ -250,9 +254,20 @@ def _step(row: Mapping[str, Any]) -> RecordedStep:
         _action(row["action"]), _text(row["query"]),
         tuple(Hit(_text(id), _number(score)) for id, score in _list(row["hits"])),
         _texts(row["best"]), _texts(row["entered"]), _texts(row["left"]),
-        Score(*map(_number, row["score"])) if "score" in row else None,
+        _score(row["score"]) if "score" in row else None,
         dict(notes) if notes else None,
     )  # fmt: skip
+
+
+def _score(row: object) -> Score:
+    ndcg, ndcem, ps, total = _list(row)
+    return Score(_number(ndcg), None if ndcem is None else _number(ndcem), _number(ps), _number(total))
+
+
+def _judgements(row: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    if any(type(grade) is not int for grade in row.values()):
+        raise TypeError("a grade that is no whole number")
+    return tuple(row.items())
 
 
 def _text(value: object) -> str:

@@ -16,12 +16,13 @@ def weights(k: int = K) -> tuple[float, ...]:
     return tuple(gain / sum(gains) for gain in gains)
 
 
-def ndcg(relevant: Sequence[bool], k: int = K) -> float:
+def ndcg(relevant: Sequence[float], k: int = K) -> float:
     """Σ w_i rel(d_i | q) over the first k passages, `eq:ndcg_ndcem-scores` a.
 
-    The ideal is k relevant passages, however many there are: this is not TREC's nDCG.
+    With rel 0 or 1 the ideal is k relevant passages, however many there are: this is not TREC's nDCG. For judged
+    questions rel is a gain (`session/relevance.py`) with which it is.
     """
-    return sum((w for w, rel in zip(weights(k), relevant, strict=False) if rel), 0.0)
+    return sum((w * rel for w, rel in zip(weights(k), relevant, strict=False)), 0.0)
 
 
 def ndcem(exact: Sequence[bool], k: int = K) -> float:
@@ -31,18 +32,18 @@ def ndcem(exact: Sequence[bool], k: int = K) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """S_k of a result list, and its three parts."""
+    """S_k of a result list, and its three parts; `ndcem` is None where no answer is known, only judgements."""
 
     ndcg: float
-    ndcem: float
+    ndcem: float | None
     ps: float
     total: float
 
 
 def score(
     passage_scores: Sequence[float],
-    relevant: Sequence[bool],
-    exact: Sequence[bool],
+    relevant: Sequence[float],
+    exact: Sequence[bool] | None,
     *,
     lambda1: float = LAMBDA1,
     lambda2: float = LAMBDA2,
@@ -50,10 +51,13 @@ def score(
 ) -> Score:
     """S_k(D | q) = (1 - λ1 - λ2) NDCG_k + λ2 NDCEM_k + λ1 (1/k) Σ PS(d_i | q), `eq:score`.
 
-    The mean of PS divides by k also where fewer passages were found.
+    The mean of PS divides by k also where fewer passages were found. Without `exact`, λ2 is 0.
     """
-    gain, match = ndcg(relevant, k), ndcem(exact, k)
+    gain = ndcg(relevant, k)
     mean = float(sum(passage_scores[:k])) / k
+    if exact is None:
+        return Score(gain, None, mean, (1 - lambda1) * gain + lambda1 * mean)
+    match = ndcem(exact, k)
     return Score(gain, match, mean, (1 - lambda1 - lambda2) * gain + lambda2 * match + lambda1 * mean)
 
 

@@ -46,7 +46,8 @@ Ending = Literal["stop", "steps", "dead end", "no hits", "illegal", "error"]
 class SeenPassage:
     """A passage that a query of the session found, with its reading for q0.
 
-    `relevant` is rel(d | q), `exact` is em(d | q); both None where no answer is known.
+    `relevant` is rel(d | q), None where neither answers nor judgements are known; `exact` is em(d | q), None where no
+    answer is known.
     """
 
     passage: Passage

@@ -27,8 +27,8 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import QueryError, TrainingError
 from orienteer.query import Query
-from orienteer.reader.answer_matching import holds_answer
 from orienteer.session import Environment, Observation, Session
+from orienteer.session.relevance import is_relevant
 
 QUESTIONS_PER_FILE = 16  # played in one batch
 _TOP = 20
@@ -88,7 +88,7 @@ def answerable(engine: Engine, questions: Sequence[Question], depth: int = 100) 
         except QueryError:
             continue
         passages = engine.passages([hit.id for hit in hits])
-        if any(holds_answer(passage.text, question.answers) for passage in passages):
+        if any(is_relevant(question, passage) for passage in passages):
             yield question
 
 
@@ -155,7 +155,7 @@ def _play(
         values = [_values(agent, candidates) for _, candidates, _ in ahead]
         passages = [environment.engine.passages(candidates.ids) for _, candidates, _ in ahead]
         for (session, candidates, _), texts in zip(ahead, passages, strict=True):
-            right = [holds_answer(passage.text, session.question.answers) for passage in texts]
+            right = [bool(is_relevant(session.question, passage)) for passage in texts]
             states.append((session.question, candidates, np.array(right, np.bool_)))
         wanted = [
             (session.question, [texts[place] for place in _to_read(candidates, of_passages, config)])

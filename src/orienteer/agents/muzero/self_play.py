@@ -360,6 +360,6 @@ class ActorFactory:
         reader = CachedReader(trained, disk=Path(self.cache) if self.cache else None)
         questions = [
             question for question in read_questions(self.questions)
-            if question.answers and (not self.only or clean(question.id) in self.only)
+            if question.is_judged and (not self.only or clean(question.id) in self.only)
         ]  # fmt: skip
         return SelfPlayContext.of(engine, reader, questions, load_pretrained(self.base), self.config, self.threads)

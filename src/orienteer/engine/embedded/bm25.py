@@ -44,10 +44,14 @@ def idf(doc_count: int, df: int) -> np.float32:
     return np.float32(math.log(1 + (doc_count - df + 0.5) / (df + 0.5)))
 
 
-def norm_cache(sum_total_tf: int, doc_count: int) -> NDArray[np.float32]:
+def norm_cache(
+    sum_total_tf: int, doc_count: int, k1: np.float32 | None = None, b: np.float32 | None = None
+) -> NDArray[np.float32]:
     """[256] norm byte -> 1 / (k1 ((1 - b) + b length / avgdl)), over the passages that have the field."""
+    k1, b = K1 if k1 is None else k1, B if b is None else b
     average = np.float32(sum_total_tf / doc_count) if doc_count else np.float32(1)
-    return np.float32(1) / (K1 * ((np.float32(1) - B) + B * LENGTHS / average))
+    with np.errstate(divide="ignore"):  # b = 1 and a length of 0, which no posting has
+        return np.float32(1) / (k1 * ((np.float32(1) - b) + b * LENGTHS / average))
 
 
 def term_score(weight: np.float32, freq: int, inverse_norm: np.float32) -> np.float32:

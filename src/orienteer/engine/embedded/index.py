@@ -18,6 +18,7 @@ from orienteer.engine.embedded.kernels import checks
 from orienteer.engine.embedded.metadata_filter import MetadataFilter
 from orienteer.engine.embedded.store import ARRAYS, OPTIONAL_ARRAYS, Manifest, open_latest, verify
 from orienteer.engine.embedded.structure import check_deleted, check_structure, damaged
+from orienteer.engine.protocol import Similarity
 from orienteer.errors import IndexCorruptError, IndexVersionError
 
 FIELD_COUNT = 2
@@ -248,11 +249,18 @@ def _decoded(array: str, data: NDArray[Any]) -> str:
         raise damaged(array, "it is not UTF-8") from None
 
 
-def saturations(pairs: NDArray[Any], totals: NDArray[np.int64]) -> NDArray[np.float32]:
+def saturations(
+    pairs: NDArray[Any], totals: NDArray[np.int64], similarity: Similarity | None = None
+) -> NDArray[np.float32]:
     """1 + frequency · cache[norm], the part of a term's score that is free of its weight.
 
     pairs [codes, 3]: field, frequency, norm; totals [2, 2]: passages that have the field, terms in it.
     """
-    caches = np.stack([bm25.norm_cache(int(length), int(passages)) for passages, length in totals])
+    parameters = ((bm25.K1, bm25.B),) * FIELD_COUNT
+    if similarity is not None:
+        k1 = np.float32(similarity.k1)
+        parameters = ((k1, np.float32(similarity.b)), (k1, np.float32(similarity.title_b)))
+    rows = zip(totals.tolist(), parameters, strict=True)
+    caches = np.stack([bm25.norm_cache(length, passages, *own) for (passages, length), own in rows])
     values: NDArray[np.float32] = np.float32(1) + pairs[:, 1].astype(np.float32) * caches[pairs[:, 0], pairs[:, 2]]
     return values

@@ -17,16 +17,25 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import refine as refining
 from orienteer.engine.embedded.analysis import analyze
-from orienteer.engine.embedded.clauses import Compiled, Rows, compile_query, find_terms, text_of, too_many_clauses
+from orienteer.engine.embedded.clauses import (
+    Compiled,
+    Lists,
+    Rows,
+    compile_query,
+    find_terms,
+    text_of,
+    text_of_term,
+    too_many_clauses,
+)
 from orienteer.engine.embedded.explain import explain
-from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
+from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index, saturations
 from orienteer.engine.embedded.kernels import search as kernels
 from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, check_fields
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.protocol import Explanation
+from orienteer.engine.protocol import Explanation, Similarity, TermPostings
 from orienteer.errors import UnknownFieldError, UnknownPassageError
-from orienteer.query import Query, Refinement, Where, parse_where
+from orienteer.query import Field, Query, Refinement, Where, parse_where
 from orienteer.query.refinement import MAX_CLAUSES
 from orienteer.query.where import Both
 
@@ -115,17 +124,75 @@ class EmbeddedEngine:
 
     def scores(self, query: Query) -> NDArray[np.float32]:
         """Every passage's score, by passage number; -inf where the query does not return it."""
+        return self.scores_with(query, None)
+
+    def scores_with(self, query: Query, similarity: Similarity | None) -> NDArray[np.float32]:
+        """`scores` as an index built with other parameters of BM25 would give them."""
         compiled = self._compile(query)
         if compiled.impossible:
             return np.full(self.index.size, -np.inf, np.float32)
         scores = np.empty(self.index.size, np.float32)
         must, should, must_not = map(Rows.of, (compiled.must, compiled.should, compiled.must_not))
+        documents, codes, extra_documents, extra_codes, saturation = compiled.lists.arrays()
+        if similarity is not None:
+            saturation = self._saturation(compiled.lists, similarity)
         score_all(
-            *compiled.lists.arrays(), must.start, must.end, must.extra, must.weight,
+            documents, codes, extra_documents, extra_codes, saturation, must.start, must.end, must.extra, must.weight,
             should.start, should.end, should.extra, should.weight,
             must_not.start, must_not.end, must_not.extra, self.allowed, scores,
         )  # fmt: skip
         return scores
+
+    def _saturation(self, lists: Lists, similarity: Similarity) -> NDArray[np.float32]:
+        values = saturations(self._pairs(lists), self.index.field_counts, similarity)
+        values.flags.writeable = False
+        return values
+
+    def _pairs(self, lists: Lists) -> NDArray[np.integer]:
+        """[codes, 3]: what each code stands for, those of the query's own phrases after the index's."""
+        pairs: NDArray[np.integer] = self.index.array("pairs").reshape(-1, 3)
+        if not lists.length:
+            return pairs
+        return np.concatenate([pairs, np.array(lists.pairs()[len(pairs) :], np.int64).reshape(-1, 3)])
+
+    def postings(self, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]:
+        """Each term's passages with its frequency and the norm of the field's length; several words are a phrase."""
+        texts = [text_of_term(field, term) for field, term in terms]
+        lists = Lists(self.index)
+        known = lists.find(text for text in texts if text is not None)
+        documents, codes, extra, extra_codes, _ = lists.arrays()
+        pairs = (
+            np.array(lists.pairs(), np.int64).reshape(-1, 3)
+            if lists.length
+            else self.index.array("pairs").reshape(-1, 3)
+        )
+        found = []
+        for text in texts:
+            if text is None or (own := known[text]) is None:
+                found.append(TermPostings(0.0, documents[:0], np.empty(0, np.int64), np.empty(0, np.int64)))
+                continue
+            numbers, its_codes = (extra, extra_codes) if own.extra else (documents, codes)
+            rows = pairs[its_codes[own.start : own.end]]
+            found.append(TermPostings(float(own.idf), numbers[own.start : own.end], rows[:, 1], rows[:, 2]))
+        return found
+
+    def average_length(self, field: Field) -> float:
+        """Terms of the field, over the passages that have it."""
+        passages, length = self.index.field_counts[FIELD_NUMBER[field]].tolist()
+        return length / passages if passages else 1.0
+
+    def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
+        """The numbers of the passages that hold each term, rising; views of the index where it is one word."""
+        texts = [text_of_term(field, term) for field, term in terms]
+        lists = Lists(self.index)
+        known = lists.find(text for text in texts if text is not None)
+        documents, _, extra, _, _ = lists.arrays()
+        found = []
+        for text in texts:
+            postings = known[text] if text is not None else None
+            start, end = (postings.start, postings.end) if postings else (0, 0)
+            found.append((extra if postings and postings.extra else documents)[start:end])
+        return found
 
     def number_of(self, passage_id: str) -> int:
         return self._number(passage_id)

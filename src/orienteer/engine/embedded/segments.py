@@ -42,9 +42,9 @@ from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, check_fi
 from orienteer.engine.embedded.one_segment import EmbeddedEngine, both
 from orienteer.engine.embedded.store import Manifest, _header
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.protocol import ClauseScore, Explanation
-from orienteer.errors import UnknownFieldError
-from orienteer.query import FIELDS, Query, Refinement, Where, parse_where
+from orienteer.engine.protocol import ClauseScore, Explanation, Similarity, TermPostings
+from orienteer.errors import IndexVersionError, UnknownFieldError
+from orienteer.query import FIELDS, Field, Query, Refinement, Where, parse_where
 from orienteer.query.refinement import MAX_CLAUSES
 
 TermKey: TypeAlias = tuple[int, str]  # a field's number and an index term
@@ -567,6 +567,23 @@ class SegmentedEngine(EmbeddedEngine):
             for segment in self.index.segments
         ]
         return np.concatenate(parts)
+
+    def scores_with(self, query: Query, similarity: Similarity | None) -> NDArray[np.float32]:
+        if similarity is not None:
+            raise self._needs_one_segment("other parameters of BM25")
+        return self.scores(query)
+
+    def postings(self, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]:
+        raise self._needs_one_segment("a term's postings")
+
+    def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
+        raise self._needs_one_segment("all passages of a term")
+
+    def _needs_one_segment(self, what: str) -> IndexVersionError:
+        path = self.index.folder
+        return IndexVersionError(
+            f"{path} is in two segments, and {what} need one; `orienteer index --out {path} --merge` makes it one"
+        )
 
     def explain(self, query: Query, passage_id: str) -> Explanation:
         """The share of each clause, also of those whose terms only the other segment has."""

@@ -346,14 +346,15 @@ async function whenFree(call) {
 
 const pair = (name, value) => el("div", null, el("dt", null, name), el("dd", null, value));
 
-/** S and its three parts where answers are known, else the mean PS. */
+/** S and its parts where answers or judgements are known, else the mean PS. */
 function scoreBar(step) {
   const total = scoreOf(step);
+  const judged = step.score && step.score.ndcem === null; // by judgements, without answers
   const part = (name, share, told) => el("span", { class: `part ${name}`, style: { width: `${100 * share}%` }, title: told });
   const parts = step.score
     ? [
-        part("ndcg", 0.2 * step.score.ndcg, `passages that hold an answer: NDCG ${number(step.score.ndcg)}`),
-        part("ndcem", 0.6 * step.score.ndcem, `answers that are right: NDCEM ${number(step.score.ndcem)}`),
+        part("ndcg", (judged ? 0.8 : 0.2) * step.score.ndcg, `relevant passages: NDCG ${number(step.score.ndcg)}`),
+        judged ? null : part("ndcem", 0.6 * step.score.ndcem, `answers that are right: NDCEM ${number(step.score.ndcem)}`),
         part("mean", 0.2 * step.score.ps, `mean PS ${number(step.score.ps)}`),
       ]
     : [part("mean", step.mean_ps, `mean PS ${number(step.mean_ps)}`)];

@@ -1,0 +1,174 @@
+"""`find_query` against every query of a few clauses, each judged by a search of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from small_corpora import WORDS, corpora, opened
+
+from orienteer.bundled import bundled_engine
+from orienteer.data.passage import Passage
+from orienteer.engine import EmbeddedEngine, ReferenceEngine
+from orienteer.errors import UnknownPassageError
+from orienteer.query import FIELDS, Query, parse
+from orienteer.workshop.find_query import Clause, FindQueryError, FoundQuery, Quality, as_dict, find_query
+
+SOME = settings(max_examples=settings().max_examples // 5)  # tries every query of two clauses
+EVERYTHING = 100_000  # a beam that keeps all
+
+
+def every_query(clauses: int) -> Iterator[tuple[Clause, ...]]:
+    """All queries of so many clauses over the vocabulary: single words in both fields, with every operator."""
+    words = [Clause(occur, f, w) for w in WORDS for f in FIELDS for occur in ("should", "must", "must_not")]
+    yield from combinations(words, clauses)
+
+
+def f_of(slow: ReferenceEngine, clauses: tuple[Clause, ...], wanted: set[str], size: int) -> float:
+    """F1 of all that a search returns."""
+    query = Query("", tuple(clause.refinement for clause in clauses))
+    ids = {hit.id for hit in slow.search(query, size)}
+    return 2 * len(ids & wanted) / (len(ids) + len(wanted))
+
+
+@SOME
+@given(corpora, st.sets(st.integers(0, 8), min_size=1, max_size=4), st.integers(1, 2))
+def test_a_wide_beam_finds_the_best_of_all_queries(passages: list[Passage], which: set[int], clauses: int) -> None:
+    wanted = {passages[number % len(passages)].id for number in which}
+    slow = ReferenceEngine(passages)
+    expected = max(f_of(slow, q, wanted, len(passages)) for n in range(1, clauses + 1) for q in every_query(n))
+    result = find_query(opened(passages), wanted, clauses=clauses, beam=EVERYTHING)
+    assert result.complete
+    # Phrases may do better than single words, never worse.
+    assert result.best.quality.f >= expected - 1e-12
+    if all(" " not in clause.term for clause in result.best.clauses):
+        assert result.best.quality.f == pytest.approx(expected)
+
+
+@SOME
+@given(corpora, st.sets(st.integers(0, 8), min_size=1, max_size=4), st.integers(0, 8), st.floats(0.3, 3))
+def test_counts_are_those_of_a_search_for_everything(
+    passages: list[Passage], which: set[int], bad: int, beta: float
+) -> None:
+    wanted = {passages[number % len(passages)].id for number in which}
+    rejected = passages[bad % len(passages)].id
+    assume(rejected not in wanted)
+    result = find_query(opened(passages), wanted, not_relevant=[rejected], clauses=3, beam=2, beta=beta)
+    slow = ReferenceEngine(passages)
+    for found in result.front:
+        ids = {hit.id for hit in slow.search(found.query, len(passages))}
+        relevant = len(ids & wanted)
+        assert (found.quality.matches, found.quality.relevant) == (len(ids), relevant)
+        assert found.quality.rejected == (rejected in ids)
+        assert found.quality.recall == relevant / len(wanted)
+        expected = (1 + beta**2) * relevant / (beta**2 * len(wanted) + len(ids))
+        assert found.quality.f == pytest.approx(expected)
+
+
+@SOME
+@given(corpora, st.sets(st.integers(0, 8), min_size=1, max_size=4))
+def test_a_narrow_beam_values_its_candidates_as_their_states_do(passages: list[Passage], which: set[int]) -> None:
+    wanted = [passages[number % len(passages)].id for number in which]
+    engine = opened(passages)
+    narrow = find_query(engine, wanted, clauses=3, beam=1)
+    wide = find_query(engine, wanted, clauses=3, beam=EVERYTHING)
+    assert narrow.front[0].quality.f == wide.front[0].quality.f  # the first clause is exact whatever the beam
+    assert narrow.best.quality.f <= wide.best.quality.f + 1e-12
+
+
+@pytest.fixture(scope="module")
+def engine() -> EmbeddedEngine:
+    return bundled_engine()
+
+
+@pytest.fixture(scope="module")
+def family(engine: EmbeddedEngine) -> list[str]:
+    """All passages of one title."""
+    titles: dict[str, list[str]] = {}
+    for number in range(len(engine)):
+        passage = engine.passage_at(number)
+        titles.setdefault(passage.title, []).append(passage.id)
+    return max(titles.values(), key=len)
+
+
+def test_all_passages_of_a_title_are_found_by_one_clause(engine: EmbeddedEngine, family: list[str]) -> None:
+    result = find_query(engine, family)
+    assert result.best.quality.f == 1.0
+    assert len(result.best.clauses) == 1
+    assert {hit.id for hit in engine.search(result.best.query, len(engine))} == set(family)
+
+
+def test_the_front_rises_with_its_length_and_says_what_each_clause_gives(engine: EmbeddedEngine) -> None:
+    wanted = [hit.id for hit in engine.search(Query("river war metal king"), 12)]
+    result = find_query(engine, wanted, clauses=6)
+    lengths, values = [len(each.clauses) for each in result.front], [each.quality.f for each in result.front]
+    assert lengths == sorted(set(lengths))
+    assert values == sorted(set(values))
+    assert result.best == result.front[-1]
+    assert len(result.contributions) == len(result.best.clauses)
+    for clause, told in zip(result.best.clauses, result.contributions, strict=True):
+        left = tuple(each.refinement for each in result.best.clauses if each != clause)
+        ids = {hit.id for hit in engine.search(Query("", left), len(engine))}
+        assert told.matches_without == len(ids)
+        assert told.relevant_lost == result.best.quality.relevant - len(ids & set(wanted))
+
+
+def test_held_out_passages_are_not_searched_with_and_judge_the_length(engine: EmbeddedEngine) -> None:
+    wanted = [hit.id for hit in engine.search(Query("river"), 20)]
+    result = find_query(engine, wanted, holdout=0.5, clauses=8)
+    assert (result.wanted, result.held_out) == (10, 10)
+    assert result.best in result.front
+    for found in result.front:
+        ids = {hit.id for hit in engine.search(found.query, len(engine))}
+        among = len(ids & set(wanted)) - found.quality.relevant
+        assert found.held_out == pytest.approx(among / 10)
+        assert found.quality.matches == len(ids) - among
+
+
+def test_a_seed_stays_and_what_is_rejected_is_kept_out(engine: EmbeddedEngine) -> None:
+    hits = [hit.id for hit in engine.search(Query("river"), 8)]
+    result = find_query(engine, hits[:6], not_relevant=hits[6:], seed=parse('"river"'), clauses=8)
+    assert all(found.clauses[0] == Clause("should", "contents", "river") for found in result.front)
+    ids = {hit.id for hit in engine.search(result.best.query, len(engine))}
+    assert not ids & set(hits[6:])
+
+
+def test_the_query_is_written_for_lucene_opensearch_and_reviewers() -> None:
+    clauses = (
+        Clause("should", "contents", "x ray"), Clause("should", "title", "radiation"),
+        Clause("must_not", "contents", "film"),
+    )  # fmt: skip
+    found = FoundQuery(clauses, Quality(1.0, 1.0, 1.0, 1, 1))
+    assert parse(found.lucene) == found.query
+    assert found.boolean == '("x ray" OR title:radiation) NOT (film)'
+    assert found.opensearch(contents="body") == {
+        "query": {
+            "bool": {
+                "should": [{"match_phrase": {"body": "x ray"}}, {"match": {"title": "radiation"}}],
+                "must_not": [{"match": {"body": "film"}}], "minimum_should_match": 1,
+            }
+        }
+    }  # fmt: skip
+    both = FoundQuery((Clause("must", "contents", "a1"), Clause("must", "title", "b2")), Quality(1.0, 1.0, 1.0, 1, 1))
+    assert both.boolean == "a1 AND title:b2"
+
+
+def test_the_same_search_gives_the_same_query(engine: EmbeddedEngine, family: list[str]) -> None:
+    first, second = (as_dict(find_query(engine, family[:3], clauses=4)) for _ in range(2))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_what_cannot_be_searched_is_one_clear_error(engine: EmbeddedEngine, family: list[str]) -> None:
+    with pytest.raises(UnknownPassageError, match="nowhere"):
+        find_query(engine, ["nowhere"])
+    with pytest.raises(FindQueryError, match="no passages"):
+        find_query(engine, [])
+    with pytest.raises(FindQueryError, match="relevant and as not relevant"):
+        find_query(engine, family[:1], not_relevant=family[:1])
+    with pytest.raises(FindQueryError, match="clauses = 0"):
+        find_query(engine, family, clauses=0)
+    with pytest.raises(FindQueryError, match="does not list"):
+        find_query(ReferenceEngine([Passage("a", "", "b")]), ["a"])
