@@ -27,7 +27,7 @@ from orienteer.agents import Agent, ConfiguredAgent, make_agent
 from orienteer.agents.registry import sees_answers
 from orienteer.bundled import bundled_engine
 from orienteer.data import Passage, Question, read_passages, read_questions
-from orienteer.defaults import AGENT
+from orienteer.defaults import AGENT, STEPS
 from orienteer.engine import Engine, Hit, build_index
 from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.open import open_engine
@@ -35,6 +35,7 @@ from orienteer.errors import DataError, OrienteerError
 from orienteer.query import Query, Refinement, parse
 from orienteer.reader import CachedReader, Reader, TrainedReader
 from orienteer.session import Environment, Record, Session, Settings, play, record
+from orienteer.session.confidence import shipped_model
 from orienteer.session.environment import Seconds
 from orienteer.session.runner import BATCH_SIZE, advance
 from orienteer.session.state import Ending
@@ -98,7 +99,8 @@ class Cost:
 class Answer:
     """What came of a question. Prints as text, renders in a notebook, and goes to JSON.
 
-    confidence  the reader's calibrated probability that the first passage holds the answer
+    confidence  the calibrated probability that the answer is right, in numbers, and `verdict` in words
+    answered    False where that is so unlikely that the documents do not seem to answer the question
     ended       why the session ended; None while it goes on (`Searcher.stream`)
     record      the whole session, as `orienteer show` and the workbench read it
     """
@@ -106,6 +108,8 @@ class Answer:
     question: str
     answer: str
     confidence: float
+    verdict: str
+    answered: bool
     passages: tuple[FoundPassage, ...]
     steps: tuple[SearchStep, ...]
     cost: Cost
@@ -156,7 +160,7 @@ class Searcher:
         engine: Engine,
         *,
         agent: str | Agent | ConfiguredAgent = AGENT,
-        steps: int = 20,
+        steps: int = STEPS,
         budget: int | None = None,
         reader: Reader | Paths | None = None,
         **options: Any,
@@ -177,7 +181,7 @@ class Searcher:
         index: Paths | None = None,
         *,
         agent: str | Agent | ConfiguredAgent = AGENT,
-        steps: int = 20,
+        steps: int = STEPS,
         budget: int | None = None,
         reader: Reader | Paths | None = None,
         **options: Any,
@@ -282,11 +286,13 @@ class Searcher:
         return self.agent.environment(self.engine, self.reader, budget=self.budget)
 
     def _answer(self, session: Session, environment: Environment) -> Answer:
-        best = session.best
+        best, confidence = session.best, shipped_model()(session)
         return Answer(
             question=session.question.question,
             answer=session.answer,
-            confidence=float(best[0].reading.score) if best else 0.0,
+            confidence=confidence.probability,
+            verdict=confidence.words,
+            answered=confidence.answers,
             passages=tuple(
                 FoundPassage(
                     each.passage.id, each.passage.title, each.passage.text, float(each.reading.score),
@@ -307,7 +313,7 @@ class Searcher:
             agent=self.agent.name,
             ended=session.ended,
             error=session.error,
-            record=record(session, environment, self.agent.name),
+            record=replace(record(session, environment, self.agent.name), confidence=confidence.probability),
         )  # fmt: skip
 
 

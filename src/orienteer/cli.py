@@ -76,15 +76,16 @@ def start(
 
 @app.command(rich_help_panel="Use")
 def demo(
-    question: Annotated[
-        str, typer.Argument(help="a question in plain words; none: one of ours, then all set aside")
-    ] = "",
+    question: Annotated[str, typer.Argument(help="a question in plain words; none: one of ours")] = "",
+    compare: Annotated[
+        bool, typer.Option("--all", help="all questions of the corpus, an agent beside plain reading: a minute or two")
+    ] = False,
 ) -> None:
     """Let an agent ask a small bundled corpus."""
     from orienteer.demo import run_demo
 
     with compiling():
-        run_demo(out, question)
+        run_demo(out, question, compare)
 
 
 @app.command(rich_help_panel="Use")

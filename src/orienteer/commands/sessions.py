@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from orienteer.commands.terminal import out, plain, print_json
-from orienteer.defaults import AGENT
+from orienteer.defaults import AGENT, STEPS
 from orienteer.errors import OrienteerError
 
 NAMES = f"""{AGENT} is the default. OP is one of -or +c +t -c -t ^.1 ^2 ^4 ^6 ^8, N any number. NAME=DIR plays another \
@@ -23,22 +23,23 @@ def ask(
     words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="the question, in plain words")],
     index: Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")] = None,
     agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = AGENT,
-    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = STEPS,
     budget: Annotated[int | None, typer.Option(help="stop once so many passages are read", min=1)] = None,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
     dense: Annotated[
         bool, typer.Option("--dense", help="start also from the five nearest passages by the index's vectors")
     ] = False,
+    trail: Annotated[bool, typer.Option("--trail", help="show every step, also those that changed nothing")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
 ) -> None:
-    """Let an agent search: each step, what it changed, the best passages, the answer, the cost.
+    """Let an agent search: the answer and how sure it is, the best passages, the steps that led there, the cost.
 
     orienteer ask 'who wrote war and peace' --index my-index
     """
     from orienteer.agents.dense import FIRST_PASS
     from orienteer.api import Searcher
     from orienteer.session import to_line
-    from orienteer.session.display import console_lines
+    from orienteer.session.display import answer_lines
 
     options = {"dense": FIRST_PASS} if dense else {}
     searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, **options)
@@ -46,7 +47,7 @@ def ask(
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())
         return
-    for line in console_lines(answer.record, seconds=answer.cost.seconds):
+    for line in answer_lines(answer.record, trail=trail, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
 
 

@@ -13,12 +13,13 @@ from typing import Annotated, Literal
 
 from orienteer.api import Searcher
 from orienteer.data.passage import Question
-from orienteer.defaults import AGENT
+from orienteer.defaults import AGENT, STEPS
 from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.query import parse
 from orienteer.reader.protocol import Reader
 from orienteer.session import Session
+from orienteer.session.confidence import shipped_model
 
 try:
     from mcp.server.mcpserver import Context, MCPServer
@@ -89,6 +90,8 @@ class ResearchResult(BaseModel):
     question: str
     agent: str
     untrusted_answer: str
+    probability_right: float
+    verdict: str
     passages: list[ReadPassage]
     steps: list[AuditedStep]
     ended: str
@@ -145,7 +148,9 @@ def make_server(
     async def research(
         question: Annotated[str, Field(max_length=limits.question, description="the question, in plain words")],
         ctx: Context,
-        steps: Annotated[int, Field(ge=0, le=limits.steps, description="refinements at most")] = 10,
+        steps: Annotated[int, Field(ge=0, le=limits.steps, description="refinements at most")] = min(
+            STEPS, limits.steps
+        ),
         index: Annotated[str, Field(description=f"one of: {', '.join(engines)}; empty: {default}")] = "",
     ) -> ResearchResult:
         """Lets an agent search: it refines the query step by step and keeps the best five passages on the way."""
@@ -201,8 +206,10 @@ async def _play(
 def _result(session: Session, agent: str) -> ResearchResult:
     if not session.steps:
         raise ToolError(session.error or "the question cannot be asked")
+    confidence = shipped_model()(session)
     return ResearchResult(
         question=session.question.question, agent=agent, untrusted_answer=session.answer,
+        probability_right=round(confidence.probability, 3), verdict=confidence.words,
         passages=[
             ReadPassage(
                 id=each.passage.id, rank=rank, probability=round(float(each.reading.score), 4), found_at_step=each.step,

@@ -87,7 +87,10 @@ class RecordedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A recorded session; `passages` are in the order in which they were first seen."""
+    """A recorded session; `passages` are in the order in which they were first seen.
+
+    `confidence`: the probability that the answer is right, where it was judged.
+    """
 
     provenance: Provenance
     question: Question
@@ -95,6 +98,7 @@ class Record:
     passages: Mapping[str, RecordedPassage]
     ended: Ending | None
     error: str
+    confidence: float | None = None
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -151,6 +155,8 @@ def to_line(record: Record) -> bytes:
         "passages": {id: _passage_row(passage) for id, passage in record.passages.items()},
         "ended": record.ended, "error": record.error,
     }  # fmt: skip
+    if record.confidence is not None:
+        row["confidence"] = record.confidence
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
@@ -225,6 +231,7 @@ def _record(row: Mapping[str, Any]) -> Record:
         Provenance(_text(row["agent"]), _text(row["index"]), _text(row["reader"]), Settings(**row["settings"])),
         Question(_text(row["id"]), _text(row["question"]), _texts(row["answers"])),
         steps, passages, cast("Ending | None", row["ended"]), _text(row["error"]),
+        _number(row["confidence"]) if "confidence" in row else None,
     )  # fmt: skip
 
 
@@ -328,9 +335,10 @@ def replay(recorded: Record, engine: Engine, reader: Reader) -> Record:
             raise ReplayError(_difference(recorded, len(session.steps), "the session has ended here", "a further step"))
         [session] = environment.step([session], [step.action])
     again = record(_as_it_ended(session, recorded), environment, played.agent)
-    # Notes are no outcome of a step, so they are copied.
+    # Notes are no outcome of a step, and the confidence is that of its time: they are copied.
     notes = {number: step.notes for number, step in enumerate(recorded.steps)}
-    return replace(again, steps=tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps)))
+    steps = tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps))
+    return replace(again, steps=steps, confidence=recorded.confidence)
 
 
 def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:
