@@ -38,6 +38,8 @@ from orienteer.session import Environment, Record, Session, Settings, play, reco
 from orienteer.session.confidence import shipped_model
 from orienteer.session.environment import Seconds
 from orienteer.session.runner import BATCH_SIZE, advance
+from orienteer.session.sentences import answer_sentences
+from orienteer.session.spelling import Correction, corrections, with_spelling
 from orienteer.session.state import Ending
 
 if TYPE_CHECKING:
@@ -101,6 +103,8 @@ class Answer:
 
     confidence  the calibrated probability that the answer is right, in numbers, and `verdict` in words
     answered    False where that is so unlikely that the documents do not seem to answer the question
+    explanation the sentence or two of the first passage that answer a question which asks how or why; else empty
+    corrections words of the question that no document has, with the nearest that some have
     ended       why the session ended; None while it goes on (`Searcher.stream`)
     record      the whole session, as `orienteer show` and the workbench read it
     """
@@ -110,6 +114,8 @@ class Answer:
     confidence: float
     verdict: str
     answered: bool
+    explanation: str
+    corrections: tuple[Correction, ...]
     passages: tuple[FoundPassage, ...]
     steps: tuple[SearchStep, ...]
     cost: Cost
@@ -229,7 +235,8 @@ class Searcher:
             if isinstance(given, ConfiguredAgent):
                 return given
             if isinstance(given, str):
-                return make_agent(given, self.engine, self._settings, **self._options)
+                made = make_agent(given, self.engine, self._settings, **self._options)
+                return replace(made, agent=with_spelling(made.agent, self.engine))
             return ConfiguredAgent(type(given).__name__, given, replace(self._settings, **self._options))
 
     def ask(self, question: str) -> Answer:
@@ -286,13 +293,16 @@ class Searcher:
         return self.agent.environment(self.engine, self.reader, budget=self.budget)
 
     def _answer(self, session: Session, environment: Environment) -> Answer:
-        best, confidence = session.best, shipped_model()(session)
+        best, confidence, sentences = session.best, shipped_model()(session), answer_sentences(session)
+        explanation = best[0].passage.text[sentences.start : sentences.end] if sentences else ""
         return Answer(
             question=session.question.question,
             answer=session.answer,
             confidence=confidence.probability,
             verdict=confidence.words,
             answered=confidence.answers,
+            explanation=explanation,
+            corrections=tuple(corrections(self.engine, session.question.question)),
             passages=tuple(
                 FoundPassage(
                     each.passage.id, each.passage.title, each.passage.text, float(each.reading.score),
@@ -313,7 +323,11 @@ class Searcher:
             agent=self.agent.name,
             ended=session.ended,
             error=session.error,
-            record=replace(record(session, environment, self.agent.name), confidence=confidence.probability),
+            record=replace(
+                record(session, environment, self.agent.name),
+                confidence=confidence.probability,
+                explanation=explanation,
+            ),
         )  # fmt: skip
 
 

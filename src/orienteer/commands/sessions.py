@@ -47,6 +47,8 @@ def ask(
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())
         return
+    for each in answer.corrections:
+        out.print(f"[dim]no document has {plain(each.typed)!r}; the nearest that some have: {plain(", ".join(each.nearest))}[/]", soft_wrap=True)
     for line in answer_lines(answer.record, trail=trail, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
 

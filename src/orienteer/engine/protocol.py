@@ -142,6 +142,15 @@ class StoresTerms(Protocol):
 
 
 @runtime_checkable
+class SuggestsTerms(Protocol):
+    """Finds terms that are spelled nearly like a word."""
+
+    def nearest_terms(self, word: str, count: int) -> list[str]:
+        """Terms within a typing error or two of the word: the fewest edits first, of equals the most frequent."""
+        ...
+
+
+@runtime_checkable
 class StoresPassages(Protocol):
     """Holds its passages by number, from 0 to `len(engine)`, in the order in which they were indexed."""
 

@@ -14,6 +14,7 @@ from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
 from orienteer.serve.security import Limits
 from orienteer.session import Settings, SettingsError
+from orienteer.session.spelling import with_spelling
 
 _MAX_AGENTS = 32  # kept; a learned one holds its weights
 _SETTINGS = frozenset(field.name for field in fields(Settings))
@@ -113,7 +114,8 @@ class AgentCache:
         key = index, base, tuple(sorted((options or {}).items()))
         with self._lock:
             if key not in self._agents:
-                self._agents[key] = make_agent(base, self._engines[index], Settings(), **(options or {}))
+                made = make_agent(base, self._engines[index], Settings(), **(options or {}))
+                self._agents[key] = replace(made, agent=with_spelling(made.agent, self._engines[index]))
             self._agents.move_to_end(key)
             while len(self._agents) > _MAX_AGENTS:
                 self._agents.popitem(last=False)

@@ -240,7 +240,8 @@ def head_view(served: ServedSession, saved: bool) -> SessionHead:
         id=served.id, index=served.index, agent=served.agent,
         question=served.question.question, answers=list(served.question.answers),
         ended=state.ended if state else None, stopped=served.stopped, error=state.error if state else "",
-        answer=state.answer if state else "", confidence=_confidence(state), queries=state.queries if state else 0, passages_read=passages_read,
+        answer=state.answer if state else "", confidence=_confidence(state),
+        queries=state.queries if state else 0, passages_read=passages_read,
         seconds=sum(served.seconds), saved=saved, playable=not served.obstacle, parent=served.parent,
     )  # fmt: skip
 
@@ -302,7 +303,8 @@ def _step_of_record(
         refinement=refinement_view(step.action) if isinstance(step.action, Refinement) else None,
         query=query_view(step.query), hits=[HitView(id=hit.id, score=hit.score) for hit in step.hits],
         best=list(step.best), entered=list(step.entered), left=list(step.left), dead_end=not step.hits,
-        mean_ps=mean_ps(scores[id] for id in step.best), score=_score(step.score), confidence=confidence, seconds=seconds,
+        mean_ps=mean_ps(scores[id] for id in step.best), score=_score(step.score), confidence=confidence,
+        seconds=seconds,
         tree=tree_view(tree) if tree else None, notes=notes or None,
     )  # fmt: skip
 

@@ -59,7 +59,10 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceModel:
-    """P(the answer is right) = sigmoid(weights · (features - means) / scales + bias); below `threshold` none is given."""
+    """P(the answer is right) = sigmoid(weights · (features - means) / scales + bias).
+
+    `threshold`: with less, the answer is declined.
+    """
 
     weights: tuple[float, ...]
     means: tuple[float, ...]

@@ -25,7 +25,7 @@ _TERMINAL_STYLES = {"or": "green", "+": "bold green", "-": "bold red", "^": "bol
 
 
 def console_lines(record: Record, *, every_step: bool = False, seconds: Seconds | None = None) -> Iterator[Text]:
-    """A session step by step, its answer last; with `every_step` the best passages after each step that changed them."""
+    """A session step by step, its answer last; `every_step`: also the best passages after each step that changed them."""
     yield from _terminal_trail(record, every_step)
     if record.steps and not every_step:
         yield Text()
@@ -125,6 +125,7 @@ def _terminal_answer(record: Record) -> Text:
     answer = printable(record.answer) or "(none)"
     if record.confidence is None:
         return Text().append("Answer: ", "bold").append(answer, "bold yellow")
+    answer = printable(record.explanation) or answer
     judged = shipped_model().judged(record.confidence)
     share = f"{judged.probability:.0%}"
     if judged.answers:

@@ -89,7 +89,8 @@ class RecordedPassage:
 class Record:
     """A recorded session; `passages` are in the order in which they were first seen.
 
-    `confidence`: the probability that the answer is right, where it was judged.
+    `confidence`: the probability that the answer is right, where it was judged. `explanation`: the sentences of the best
+    passage that answer a question which asks how or why.
     """
 
     provenance: Provenance
@@ -99,6 +100,7 @@ class Record:
     ended: Ending | None
     error: str
     confidence: float | None = None
+    explanation: str = ""
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -157,6 +159,8 @@ def to_line(record: Record) -> bytes:
     }  # fmt: skip
     if record.confidence is not None:
         row["confidence"] = record.confidence
+    if record.explanation:
+        row["explanation"] = record.explanation
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
@@ -231,7 +235,7 @@ def _record(row: Mapping[str, Any]) -> Record:
         Provenance(_text(row["agent"]), _text(row["index"]), _text(row["reader"]), Settings(**row["settings"])),
         Question(_text(row["id"]), _text(row["question"]), _texts(row["answers"])),
         steps, passages, cast("Ending | None", row["ended"]), _text(row["error"]),
-        _number(row["confidence"]) if "confidence" in row else None,
+        _number(row["confidence"]) if "confidence" in row else None, _text(row.get("explanation", "")),
     )  # fmt: skip
 
 
@@ -335,10 +339,10 @@ def replay(recorded: Record, engine: Engine, reader: Reader) -> Record:
             raise ReplayError(_difference(recorded, len(session.steps), "the session has ended here", "a further step"))
         [session] = environment.step([session], [step.action])
     again = record(_as_it_ended(session, recorded), environment, played.agent)
-    # Notes are no outcome of a step, and the confidence is that of its time: they are copied.
+    # Notes are no outcome of a step, confidence and explanation are of their time: they are copied.
     notes = {number: step.notes for number, step in enumerate(recorded.steps)}
     steps = tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps))
-    return replace(again, steps=steps, confidence=recorded.confidence)
+    return replace(again, steps=steps, confidence=recorded.confidence, explanation=recorded.explanation)
 
 
 def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:

@@ -19,6 +19,7 @@ from orienteer.engine.embedded.clauses import Compiled, Rows, compile_query, fin
 from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.embedded.kernels import search as kernels
+from orienteer.engine.embedded.kernels.nearest_terms import edit_distances
 from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.protocol import Explanation
@@ -137,6 +138,20 @@ class EmbeddedEngine:
             return np.empty(0, np.int64)
         stream = self.index.stream(number)
         return stream[stream >= 0].astype(np.int64)  # without the positions of stop words
+
+    def nearest_terms(self, word: str, count: int) -> list[str]:
+        """One edit away for a word of up to seven letters, two for a longer one; up to three letters nothing is near."""
+        letters = word.encode()
+        most = 0 if len(word) < 4 else 1 if len(word) < 8 else 2
+        if not most or not self.index.terms:
+            return []
+        distances = np.empty(self.index.terms, np.uint8)
+        edit_distances(
+            self.index.array("terms"), self.index.array("term_ends"), np.frombuffer(letters, np.uint8), most, distances
+        )
+        near = np.flatnonzero(distances <= most).tolist()
+        near.sort(key=lambda number: (distances[number], -self.index.frequency(0, number)))
+        return [self.index.term(number) for number in near[:count]]
 
     def term_idf(self, number: int) -> float:
         return float(self.index.idf(0, self.index.frequency(0, number)))
