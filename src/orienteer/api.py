@@ -38,7 +38,7 @@ from orienteer.session import Environment, Record, Session, Settings, play, reco
 from orienteer.session.confidence import shipped_model
 from orienteer.session.environment import Seconds
 from orienteer.session.runner import BATCH_SIZE, advance
-from orienteer.session.sentences import answer_sentences
+from orienteer.session.sentences import explanation_of
 from orienteer.session.spelling import Correction, corrections, with_spelling
 from orienteer.session.state import Ending
 
@@ -293,8 +293,7 @@ class Searcher:
         return self.agent.environment(self.engine, self.reader, budget=self.budget)
 
     def _answer(self, session: Session, environment: Environment) -> Answer:
-        best, confidence, sentences = session.best, shipped_model()(session), answer_sentences(session)
-        explanation = best[0].passage.text[sentences.start : sentences.end] if sentences else ""
+        best, confidence, explanation = session.best, shipped_model()(session), explanation_of(session)
         return Answer(
             question=session.question.question,
             answer=session.answer,

@@ -104,8 +104,7 @@ def test_the_command_writes_weights_and_a_report(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     asked = tmp_path / "questions.jsonl"
     lines = [
-        {"id": each.id, "question": each.question, "answers": each.answers}
-        for each in bundled_questions("train")[:24]
+        {"id": each.id, "question": each.question, "answers": each.answers} for each in bundled_questions("train")[:24]
     ]
     asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
     build_index(PASSAGES, tmp_path / "index")

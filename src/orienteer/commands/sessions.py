@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Column, Table
 
+from orienteer.commands.resident import ResidentServer, ServerError, find_server
 from orienteer.commands.terminal import out, plain, print_json
 from orienteer.defaults import AGENT, STEPS
 from orienteer.errors import OrienteerError
@@ -36,6 +39,11 @@ def ask(
 
     orienteer ask 'who wrote war and peace' --index my-index
     """
+    question = " ".join(words)
+    if reader is None and budget is None and not dense and (server := find_server(index)) is not None:
+        with suppress(ServerError):  # one that cannot is not asked: the command does it itself
+            _ask_server(server, question, agent, steps, trail, as_json)
+            return
     from orienteer.agents.dense import FIRST_PASS
     from orienteer.api import Searcher
     from orienteer.session import to_line
@@ -43,14 +51,32 @@ def ask(
 
     options = {"dense": FIRST_PASS} if dense else {}
     searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, **options)
-    answer = searcher.ask(" ".join(words))
+    answer = searcher.ask(question)
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())
         return
     for each in answer.corrections:
-        out.print(f"[dim]no document has {plain(each.typed)!r}; the nearest that some have: {plain(", ".join(each.nearest))}[/]", soft_wrap=True)
+        near = plain(", ".join(each.nearest))
+        out.print(f"[dim]no document has {plain(each.typed)!r}; the nearest that some have: {near}[/]", soft_wrap=True)
     for line in answer_lines(answer.record, trail=trail, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
+
+
+def _ask_server(server: ResidentServer, question: str, agent: str, steps: int, trail: bool, as_json: bool) -> None:
+    """The same by a server that runs: only its record is read here."""
+    wanted = {"question": question, "agent": agent, "steps": steps, "index": server.index}
+    played = json.loads(server.request("POST", "/api/sessions", wanted))
+    line = server.request("GET", f"/api/sessions/{played['id']}/file")
+    server.request("DELETE", f"/api/sessions/{played['id']}")
+    if as_json:
+        sys.stdout.write(line.decode())
+        return
+    from orienteer.session.display import answer_lines
+    from orienteer.session.environment import Seconds
+    from orienteer.session.record import from_line
+
+    for each in answer_lines(from_line(line), trail=trail, seconds=Seconds(total=float(played["seconds"]))):
+        out.print(each, soft_wrap=True)
 
 
 def agents(as_json: Annotated[bool, typer.Option("--json", help="one object a kind of agent")] = False) -> None:

@@ -166,6 +166,26 @@ class StoresPassages(Protocol):
         ...
 
 
+def neighbours(engine: Engine, passage_id: str, around: int) -> list[Passage]:
+    """The passage with up to `around` on either side that are of its document, in the order of the index.
+
+    A document is a file, or a title where the passage is from no file. The passage alone where the engine cannot tell.
+    """
+    [passage] = engine.passages([passage_id])
+    document = document_of(passage)
+    if not document or not isinstance(engine, StoresPassages) or not isinstance(engine, ScoresAll):
+        return [passage]
+    number = engine.number_of(passage_id)
+    near = range(max(0, number - around), min(len(engine), number + around + 1))
+    found = [passage if each == number else engine.passage_at(each) for each in near]
+    return [each for each in found if document_of(each) == document]
+
+
+def document_of(passage: Passage) -> str:
+    """What a passage is a part of: its file, else its title; empty where it has neither."""
+    return str(passage.metadata.get("file") or passage.title)
+
+
 @runtime_checkable
 class ScoresAll(Protocol):
     """Scores every passage, not only the best k."""

@@ -25,7 +25,7 @@ _TERMINAL_STYLES = {"or": "green", "+": "bold green", "-": "bold red", "^": "bol
 
 
 def console_lines(record: Record, *, every_step: bool = False, seconds: Seconds | None = None) -> Iterator[Text]:
-    """A session step by step, its answer last; `every_step`: also the best passages after each step that changed them."""
+    """A session step by step, its answer last; `every_step`: with the best passages after each that changed them."""
     yield from _terminal_trail(record, every_step)
     if record.steps and not every_step:
         yield Text()
@@ -137,7 +137,9 @@ def _terminal_answer(record: Record) -> Text:
 
 def _terminal_cost(record: Record, seconds: Seconds | None) -> Text:
     line = Text(f"{record.queries} queries, {len(record.passages)} passages read", "dim")
-    if seconds is not None:
+    if seconds is not None and not seconds.reader:
+        line.append(f", {seconds.total:.1f} s by the server that runs")
+    elif seconds is not None:
         line.append(
             f", {seconds.total:.1f} s (engine {seconds.engine:.1f}, reader {seconds.reader:.1f}, "
             f"agent {seconds.agent:.1f})"

@@ -89,8 +89,8 @@ class RecordedPassage:
 class Record:
     """A recorded session; `passages` are in the order in which they were first seen.
 
-    `confidence`: the probability that the answer is right, where it was judged. `explanation`: the sentences of the best
-    passage that answer a question which asks how or why.
+    `confidence`: the probability that the answer is right, where it was judged. `explanation`: the sentences of the
+    best passage that answer a question which asks how or why.
     """
 
     provenance: Provenance

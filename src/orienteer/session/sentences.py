@@ -42,6 +42,12 @@ def answer_sentences(session: Session) -> Span | None:
     return best_sentences(session.question.question, top) if top.reading.span < _SURE else None
 
 
+def explanation_of(session: Session) -> str:
+    """The text of `answer_sentences`; empty where there are none."""
+    found = answer_sentences(session)
+    return session.best[0].passage.text[found.start : found.end] if found else ""
+
+
 def best_sentences(question: str, seen: SeenPassage) -> Span:
     """The best sentence, and a neighbour where it adds words of the question.
 

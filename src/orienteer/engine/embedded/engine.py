@@ -140,7 +140,7 @@ class EmbeddedEngine:
         return stream[stream >= 0].astype(np.int64)  # without the positions of stop words
 
     def nearest_terms(self, word: str, count: int) -> list[str]:
-        """One edit away for a word of up to seven letters, two for a longer one; up to three letters nothing is near."""
+        """One edit away for a word of up to seven letters, two for a longer one; none for up to three letters."""
         letters = word.encode()
         most = 0 if len(word) < 4 else 1 if len(word) < 8 else 2
         if not most or not self.index.terms:

@@ -29,7 +29,7 @@ export class Panel {
     this.tools = el("div", { class: "tools" });
     this.side = el("div", { class: "side" });
     this.head = el("div", { class: "outcome" });
-    this.thoughts = el("div");
+    this.thoughts = el("div", { class: "thoughts" });
     this.results = new Results({
       refine: options.compact ? null : (refinement) => this.refine(refinement),
       note: () => (this.isLast() ? null : `starts a branch from step ${this.chosen}`),
