@@ -45,9 +45,9 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "GRAMMARS", "STOP", "UNDO", "Action", "Agent", "Answer", "ConfiguredAgent", "Engine", "Environment", "Hit",
-    "Observation", "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "SearchSession", "Searcher",
-    "Settings", "__version__", "build_index", "check_agent", "check_engine", "evaluate", "make_agent", "open_engine", "open_index",
-    "parse", "read_passages", "read_questions", "register_agent", "update_index",
+    "Observation", "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "SearchSession",
+    "Searcher", "Settings", "__version__", "build_index", "check_agent", "check_engine", "evaluate", "make_agent",
+    "open_engine", "open_index", "parse", "read_passages", "read_questions", "register_agent", "update_index",
 ]  # fmt: skip
 
 

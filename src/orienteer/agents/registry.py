@@ -108,10 +108,11 @@ def shipped_agents() -> list[str]:
     """A name of each kind of agent whose model comes with the package."""
     found = []
     for spec in agent_specs():
-        name, shipped = spec.examples[0], spec.checkpoint.shipped if spec.checkpoint else None
-        match = spec.pattern.fullmatch(name)
-        if shipped is not None and match is not None and shipped(match.groupdict()).is_dir():
-            found.append(name)
+        shipped = spec.checkpoint.shipped if spec.checkpoint else None
+        for name in spec.examples[:1] if shipped is not None else ():
+            match = spec.pattern.fullmatch(name)
+            if match is not None and shipped is not None and shipped(match.groupdict()).is_dir():
+                found.append(name)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def calibration_error(given: Floats, right: Bools, bins: int = 15) -> float:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return round(value, 4)
+        return round(value, 4) if isfinite(value) else None
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
