@@ -578,7 +578,7 @@ def test_the_recommended_agent_comes_first_and_says_what_it_does(open_page: Call
     assert first.locator("option").count() == 1
     assert shown.locator("#ask-agent-0-about").inner_text()
     shown.select_option("#ask-agent-0", "bm25+ps")
-    assert "BM25" in shown.locator("#ask-agent-0-about").inner_text()
+    assert "ordered by the passage scorer" in shown.locator("#ask-agent-0-about").inner_text()
 
 
 def test_a_gallery_without_an_evaluation_explains_itself(open_page: Callable[..., Page]) -> None:
