@@ -82,7 +82,8 @@ def serve(
         config = uvicorn.Config(
             app, access_log=False, log_level="warning", timeout_graceful_shutdown=3, server_header=False
         )
-        named = dict(zip(engines, index or [None], strict=True))
+        addresses: list[str | None] = [*index] if index else [None]
+        named = dict(zip(engines, addresses, strict=True))
         with offered({} if token or reader else named) as local:
             uvicorn.Server(config).run(sockets=[listener, *local])
 
