@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo serve test test-fast test-train test-all test-page test-opensearch bench lint docs picture results-check clean
+.PHONY: help install demo demo-all serve test test-fast test-train test-all test-page test-opensearch bench lint docs picture results-check clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -30,6 +30,9 @@ install: $(DEV)  ## .venv with orienteer and the tools for work on it
 demo: export ORIENTEER_Q := $(value Q)
 demo: $(BASE)  ## an agent asks the bundled corpus (Q='…' for your own question)
 	$(BIN)/orienteer demo -- "$$ORIENTEER_Q"
+
+demo-all: $(BASE)  ## the agent beside plain reading, on all questions of the bundled corpus: a minute or two
+	$(BIN)/orienteer demo --all
 
 serve: $(BASE)  ## the workbench, in your browser
 	$(BIN)/orienteer serve --open

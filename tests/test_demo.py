@@ -39,7 +39,11 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
 
 def printed(engine: EmbeddedEngine, asked: list[Question] | None = None) -> str:
     out = io.StringIO()
-    demo.play_demo(Console(file=out, width=200, highlight=False), engine, LexicalReader(), asked)
+    console = Console(file=out, width=200, highlight=False)
+    for each in asked or ():
+        demo.ask_one(console, engine, LexicalReader(), each.question)
+    if asked is None:
+        demo.compare_all(console, engine, LexicalReader())
     return out.getvalue()
 
 
@@ -50,7 +54,7 @@ def test_one_session_is_shown_and_all_questions_are_compared_in_the_last_line(
     *session, line = printed(engine).strip().splitlines()
     assert sum(text.startswith("q0 ") for text in session) == 1
     assert any(text.startswith("Answer: ") for text in session)
-    assert line.startswith("All 20 questions set aside, bm25+ps → pointer (3 refinements): right answer first")
+    assert line.startswith("All 20 questions set aside, bm25+ps → pointer (5 refinements): right answer first")
 
 
 @pytest.mark.long
@@ -89,9 +93,23 @@ def test_the_session_shown_is_the_first_that_a_refinement_helped(engine: Embedde
 @pytest.mark.long
 def test_a_question_of_ones_own_is_asked_alone(engine: EmbeddedEngine) -> None:
     text = printed(engine, [Question("demo", "who's the [bold]architect[/bold] of the \x1b[31mtower")])
-    assert text.startswith("q0 who's the [bold]architect[/bold] of the [31mtower")
+    assert text.startswith("who's the [bold]architect[/bold] of the [31mtower")
+    assert text.index("passages read") > text.index("q0 ")
     assert "questions set aside" not in text
     assert "passages read" in text
+
+
+def test_the_figures_come_from_the_evaluation_and_are_left_out_where_there_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.json"
+    assert demo.measured(file) == ""
+    file.write_text(
+        '{"_run": {"n": 300, "settings": {"steps": 20}}, "bm25+ps": {"NDCG@5": 36, "Top-5": 71},'
+        ' "pointer": {"NDCG@5": 50.43, "Top-5": 85.3}}'
+    )
+    assert "300 questions" in demo.measured(file)
+    assert "NDCG@5 36.0 → 50.4, Top-5 71.0 → 85.3" in demo.measured(file)
+    file.write_text('{"_run": {}}')
+    assert demo.measured(file) == ""
 
 
 def test_without_a_reader_the_demo_is_a_tour_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from orienteer.query import GRAMMARS, Query, Refinement, parse
     from orienteer.reader import Reader
     from orienteer.session import STOP, UNDO, Action, Environment, Observation, Settings
+    from orienteer.session.gym import SearchSession
 
 try:
     __version__ = version("orienteer")
@@ -38,14 +39,15 @@ _HOME = {
     "query": ("GRAMMARS", "Query", "Refinement", "parse"),
     "reader": ("Reader",),
     "session": ("STOP", "UNDO", "Action", "Environment", "Observation", "Settings"),
+    "session.gym": ("SearchSession",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "GRAMMARS", "STOP", "UNDO", "Action", "Agent", "Answer", "ConfiguredAgent", "Engine", "Environment", "Hit",
-    "Observation", "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "Searcher", "Settings",
-    "__version__", "build_index", "check_agent", "check_engine", "evaluate", "make_agent", "open_engine", "open_index",
-    "parse", "read_passages", "read_questions", "register_agent", "update_index",
+    "Observation", "OrienteerError", "Passage", "Query", "Question", "Reader", "Refinement", "SearchSession",
+    "Searcher", "Settings", "__version__", "build_index", "check_agent", "check_engine", "evaluate", "make_agent",
+    "open_engine", "open_index", "parse", "read_passages", "read_questions", "register_agent", "update_index",
 ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from orienteer.agents import Agent, ConfiguredAgent, make_agent
 from orienteer.agents.registry import sees_answers
 from orienteer.bundled import bundled_engine
 from orienteer.data import Passage, Question, read_passages, read_questions
-from orienteer.defaults import AGENT
+from orienteer.defaults import AGENT, STEPS
 from orienteer.engine import Engine, Hit, build_index
 from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.open import open_engine
@@ -37,8 +37,11 @@ from orienteer.errors import DataError, OrienteerError
 from orienteer.query import Query, Refinement, parse
 from orienteer.reader import CachedReader, Reader, TrainedReader
 from orienteer.session import Environment, Record, Session, Settings, play, record
+from orienteer.session.confidence import shipped_model
 from orienteer.session.environment import Seconds
 from orienteer.session.runner import BATCH_SIZE, advance
+from orienteer.session.sentences import explanation_of
+from orienteer.session.spelling import Correction, corrections, with_spelling
 from orienteer.session.state import Ending
 
 if TYPE_CHECKING:
@@ -102,7 +105,10 @@ class Cost:
 class Answer:
     """What came of a question. Prints as text, renders in a notebook, and goes to JSON.
 
-    confidence  the reader's calibrated probability that the first passage holds the answer
+    confidence  the calibrated probability that the answer is right, in numbers, and `verdict` in words
+    answered    False where that is so unlikely that the documents do not seem to answer the question
+    explanation the sentence or two of the first passage that answer a question which asks how or why; else empty
+    corrections words of the question that no document has, with the nearest that some have
     ended       why the session ended; None while it goes on (`Searcher.stream`)
     record      the whole session, as `orienteer show` and the workbench read it
     """
@@ -110,6 +116,10 @@ class Answer:
     question: str
     answer: str
     confidence: float
+    verdict: str
+    answered: bool
+    explanation: str
+    corrections: tuple[Correction, ...]
     passages: tuple[FoundPassage, ...]
     steps: tuple[SearchStep, ...]
     cost: Cost
@@ -160,7 +170,7 @@ class Searcher:
         engine: Engine,
         *,
         agent: str | Agent | ConfiguredAgent = AGENT,
-        steps: int = 20,
+        steps: int = STEPS,
         budget: int | None = None,
         reader: Reader | Paths | None = None,
         where: str | None = None,
@@ -183,7 +193,7 @@ class Searcher:
         index: Paths | None = None,
         *,
         agent: str | Agent | ConfiguredAgent = AGENT,
-        steps: int = 20,
+        steps: int = STEPS,
         budget: int | None = None,
         reader: Reader | Paths | None = None,
         where: str | None = None,
@@ -233,7 +243,8 @@ class Searcher:
             if isinstance(given, ConfiguredAgent):
                 return given
             if isinstance(given, str):
-                return make_agent(given, self.engine, self._settings, **self._options)
+                made = make_agent(given, self.engine, self._settings, **self._options)
+                return replace(made, agent=with_spelling(made.agent, self.engine))
             return ConfiguredAgent(type(given).__name__, given, replace(self._settings, **self._options))
 
     def where(self, where: str | None) -> Searcher:
@@ -309,11 +320,15 @@ class Searcher:
         return self.agent.environment(self.engine, self.reader, budget=self.budget)
 
     def _answer(self, session: Session, environment: Environment) -> Answer:
-        best = session.best
+        best, confidence, explanation = session.best, shipped_model()(session), explanation_of(session)
         return Answer(
             question=session.question.question,
             answer=session.answer,
-            confidence=float(best[0].reading.score) if best else 0.0,
+            confidence=confidence.probability,
+            verdict=confidence.words,
+            answered=confidence.answers,
+            explanation=explanation,
+            corrections=tuple(corrections(self.engine, session.question.question)),
             passages=tuple(
                 FoundPassage(
                     each.passage.id, each.passage.title, each.passage.text, float(each.reading.score),
@@ -334,7 +349,11 @@ class Searcher:
             agent=self.agent.name,
             ended=session.ended,
             error=session.error,
-            record=record(session, environment, self.agent.name),
+            record=replace(
+                record(session, environment, self.agent.name),
+                confidence=confidence.probability,
+                explanation=explanation,
+            ),
         )  # fmt: skip
 
 

@@ -76,26 +76,45 @@ def start(
 
 @app.command(rich_help_panel="Use")
 def demo(
-    question: Annotated[
-        str, typer.Argument(help="a question in plain words; none: one of ours, then all set aside")
-    ] = "",
+    question: Annotated[str, typer.Argument(help="a question in plain words; none: one of ours")] = "",
+    compare: Annotated[
+        bool, typer.Option("--all", help="all questions of the corpus, an agent beside plain reading: a minute or two")
+    ] = False,
 ) -> None:
     """Let an agent ask a small bundled corpus."""
     from orienteer.demo import run_demo
 
     with compiling():
-        run_demo(out, question)
+        run_demo(out, question, compare)
 
 
 @app.command(rich_help_panel="Use")
 def warmup() -> None:
-    """Compile the engine's kernels now, so that no later command has to wait for it."""
+    """Compile the kernels of the engine and of every shipped agent now, so that no later command waits for it."""
     from orienteer.engine.embedded.warmup import warm_up
 
     started = time.perf_counter()
     with compiling():
         warm_up()
+        _warm_up_agents()
     out.print(f"kernels ready ({time.perf_counter() - started:.1f} s)")
+
+
+def _warm_up_agents() -> None:
+    """One step of every agent that comes with a model."""
+    from orienteer.agents.registry import shipped_agents
+    from orienteer.api import Searcher
+    from orienteer.bundled import bundled_engine
+    from orienteer.errors import ModelMissingError
+    from orienteer.reader import TrainedReader
+
+    engine = bundled_engine()
+    try:
+        reader = TrainedReader.from_pretrained()
+    except ModelMissingError:
+        return
+    for name in shipped_agents():
+        Searcher(engine, agent=name, steps=1, reader=reader).ask("who first isolated sodium metal")
 
 
 Command = Callable[..., None]
@@ -109,7 +128,7 @@ ROOMS: dict[str, tuple[Command, ...]] = {
 BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_mutate, benching.bench_reader, benching.bench_sessions,
-    benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak,
+    benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak, benching.bench_feel,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():

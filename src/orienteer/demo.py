@@ -1,11 +1,13 @@
-"""The demo: an agent asks the bundled corpus. One session to look at, then all questions set aside, in one line.
+"""The demo: an agent asks the bundled corpus one question, then a line of measured figures; some seconds.
 
-The session shown is chosen by rule: the first of the training questions whose own five passages do not hold the
-answer, while the first passage in the end gives it. Where no reader is shipped, a tour of the operators instead.
+`compare` plays all bundled questions instead, a minute or two: it shows the first of the training questions whose own
+five passages do not hold the answer, while the first passage in the end gives it, and compares the agent with plain
+reading on the questions set aside. Where no reader is shipped, a tour of the operators instead.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +19,7 @@ from rich.markup import escape as plain
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from orienteer.bundled import bundled_engine, bundled_questions
-from orienteer.data.passage import Question
-from orienteer.defaults import AGENT
+from orienteer.defaults import AGENT, STEPS
 from orienteer.query import Query, Refinement, parse
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from orienteer.reader import Reader
     from orienteer.session import Environment, Seconds, SeenPassage, Session
 
-STEPS = 3  # of the 20 that agents have elsewhere: a session to read at a glance, and all questions in a minute
+# The first training question that a refinement helped, by the rule of `compare_all`.
+QUESTION = "under what name is assam's great river known while it is still on the tibetan side"
+BASELINE = "bm25+ps"
+RESULTS = Path(__file__).parents[2] / "results" / "agents" / "test" / "metrics.json"
 _TOGETHER = 16  # sessions in one batch; the one to show is found in the first batches
 
 TOUR = "which pupil suggested the name of the very first martian rover"
@@ -37,8 +41,8 @@ REFINEMENTS = (
 )
 
 
-def run_demo(out: Console, question: str = "") -> None:
-    """Ask the bundled corpus: the given question, or one in which a refinement helped, then those set aside."""
+def run_demo(out: Console, question: str = "", compare: bool = False) -> None:
+    """Ask the bundled corpus: the given question, or ours; with `compare` all of its questions."""
     from orienteer.errors import ModelMissingError
     from orienteer.reader import TrainedReader
 
@@ -48,22 +52,49 @@ def run_demo(out: Console, question: str = "") -> None:
     except ModelMissingError:
         _tour(out, engine, question)
     else:
-        play_demo(out, engine, reader, [Question("demo", question)] if question.strip() else None)
+        if compare:
+            compare_all(out, engine, reader)
+        else:
+            ask_one(out, engine, reader, question.strip() or QUESTION)
+            if (figures := measured()) and not question.strip():
+                out.print(f"\n{figures}", soft_wrap=True)
     program = sys.argv[0] if Path(sys.argv[0]).name == "orienteer" else "orienteer"
     out.print(f"\n[bold]Watch it on a page, and steer it:[/] {plain(program)} serve --open", soft_wrap=True)
 
 
-def play_demo(out: Console, engine: Engine, reader: Reader, asked: Sequence[Question] | None = None) -> None:
-    """Sessions of the default agent; without questions the bundled ones."""
+def ask_one(out: Console, engine: Engine, reader: Reader, question: str) -> None:
+    """A session of the default agent, the answer first."""
+    from orienteer.api import Searcher
+    from orienteer.session.display import answer_lines, printable
+
+    out.print(f"[bold]{plain(printable(question))}[/]\n", soft_wrap=True)
+    answer = Searcher(engine, reader=reader).ask(question)
+    for line in answer_lines(answer.record, trail=True, seconds=answer.cost.seconds):
+        out.print(line, soft_wrap=True)
+
+
+def measured(results: Path = RESULTS) -> str:
+    """A line of figures from the evaluation in `results/`; empty in an installation without it."""
+    try:
+        rows = json.loads(results.read_text())
+        plain_reading, agent = rows[BASELINE], rows[AGENT]
+        parts = [f"{name} {plain_reading[name]:.1f} → {agent[name]:.1f}" for name in ("NDCG@5", "Top-5")]
+        questions, steps = int(rows["_run"]["n"]), int(rows["_run"]["settings"]["steps"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return (
+        f"[bold]Measured[/] on {questions:,} questions over 880,000 passages of Wikipedia, {BASELINE} → {AGENT} "
+        f"with {steps} refinements: {', '.join(parts)} (results/agents/test). [dim]make demo-all compares them here.[/]"
+    )
+
+
+def compare_all(out: Console, engine: Engine, reader: Reader) -> None:
+    """The session that a refinement helped first, then all questions set aside in a line."""
     from orienteer.agents import make_agent
     from orienteer.session import Settings, play
 
     entry = make_agent(AGENT, engine, Settings(steps=STEPS))
     environment = entry.environment(engine, reader)
-    if asked is not None:
-        for [session] in play(environment, entry.agent, asked, batch_size=1):
-            _show_session(out, environment, session, environment.seconds)
-        return
     sought: list[Session] = []
     for batch in play(environment, entry.agent, bundled_questions("train"), batch_size=_TOGETHER):
         sought += batch

@@ -520,3 +520,67 @@ def test_two_agents_fit_the_screen_and_begin_at_one_height(open_page: Callable[.
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     tops = shown.eval_on_selector_all(".best", "lists => lists.map(list => list.getBoundingClientRect().top)")
     assert (tops[0] == pytest.approx(tops[1], abs=1)) == (width > 704)
+
+
+MANUAL = [
+    Passage(
+        f"manual-{page}",
+        "Lamp manual",
+        f"Page {page} of the manual. {text}",
+        {"file": "lamps/manual.pdf", "page": page},
+    )
+    for page, text in enumerate(["The reef is dark.", "Maren Holt lit the first lamp.", "Oil is kept dry."], 1)
+]
+
+
+def test_a_card_names_its_source_opens_it_at_the_place_and_is_cited(
+    open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    build_index(MANUAL, tmp_path / "index")
+    page = open_page(
+        {"permissions": ["clipboard-read", "clipboard-write"]}, engines={"manual": open_index(tmp_path / "index")}
+    )
+    shown = page.ask("who lit the first lamp", steps=0)
+    card = shown.locator('.card[data-id="manual-2"]')
+    assert card.locator(".source").inner_text() == "lamps/manual.pdf, page 2"
+    card.get_by_text("Copy citation").click()
+    card.get_by_text("Copied").wait_for()
+    assert shown.evaluate("navigator.clipboard.readText()").endswith("(Lamp manual, lamps/manual.pdf, page 2)")
+    card.get_by_text("Open in its document").click()
+    dialog = shown.locator("dialog.document")
+    assert dialog.locator("h2").inner_text() == "lamps/manual.pdf, page 2"
+    assert dialog.locator("section").count() == 3
+    assert "Maren Holt lit the first lamp." in dialog.locator(".here").inner_text()
+    assert dialog.locator(".here mark").count() == 1
+    dialog.get_by_text("Close").click()
+    dialog.wait_for(state="detached")
+
+
+def test_how_sure_the_answer_is_stands_beside_it(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    shown = page.ask(steps=1, agent="prf-answer")
+    told = shown.locator(".sure, .declined")
+    assert told.count() == 1
+    assert "%" in told.inner_text()
+
+
+def test_on_a_phone_the_answer_stands_above_the_controls(open_page: Callable[..., Page]) -> None:
+    page = open_page({"viewport": {"width": 390, "height": 800}})
+    shown = page.ask(steps=1)
+    top = {name: shown.locator(name).bounding_box()["y"] for name in (".outcome", ".tools", ".results")}
+    assert top[".outcome"] < top[".tools"] < top[".results"]
+
+
+def test_the_recommended_agent_comes_first_and_says_what_it_does(open_page: Callable[..., Page]) -> None:
+    shown = open_page().open()
+    first = shown.locator("#ask-agent-0 optgroup >> nth=0")
+    assert first.get_attribute("label") == "Recommended"
+    assert first.locator("option").count() == 1
+    assert shown.locator("#ask-agent-0-about").inner_text()
+    shown.select_option("#ask-agent-0", "bm25+ps")
+    assert "ordered by the passage scorer" in shown.locator("#ask-agent-0-about").inner_text()
+
+
+def test_a_gallery_without_an_evaluation_explains_itself(open_page: Callable[..., Page]) -> None:
+    shown = open_page().open("#/gallery")
+    assert "orienteer serve --index my-index --evaluation out" in shown.locator("main").inner_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,10 +17,13 @@ from serving_world import TIMEOUT, free_port, listening
 from small_world import PASSAGES
 from tiny import save_tiny
 
-from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index
+from orienteer import __version__
+from orienteer.data.passage import Passage
+from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index, open_index
 from orienteer.serve.mcp import WARNING, http_app, make_server
 
 T = TypeVar("T")
+TOOLS = ["describe_collection", "fetch_document", "research", "search"]
 QUESTION = "who lit the first lamp on the reef"
 PROGRAM = """
 import sys
@@ -42,12 +46,12 @@ def in_time(work: Callable[[], Awaitable[T]]) -> T:
 async def call_both(client: Client) -> tuple[list[str], Any, Any]:
     tools = [tool.name for tool in (await client.list_tools()).tools]
     searched = await client.call_tool("search", {"query": 'lamp -(title:"ardle")', "k": 3})
-    researched = await client.call_tool("research", {"question": QUESTION, "steps": 3})
+    researched = await client.call_tool("research", {"question": QUESTION, "steps": 3, "trail": True})
     return tools, searched, researched
 
 
 def check_both(tools: list[str], searched: Any, researched: Any) -> None:
-    assert sorted(tools) == ["research", "search"]
+    assert sorted(tools) == TOOLS
     assert not searched.is_error
     assert not researched.is_error
     assert len(searched.structured_content["passages"]) == 3
@@ -96,7 +100,7 @@ def test_the_command_serves_an_index_over_stdio_and_writes_nothing_else_there(tm
             return await call_both(client)
 
     tools, searched, researched = in_time(work)
-    assert sorted(tools) == ["research", "search"]
+    assert sorted(tools) == TOOLS
     assert len(searched.structured_content["passages"]) == 3
     assert len(researched.structured_content["passages"]) == 5
 
@@ -121,6 +125,43 @@ def test_over_http_a_token_is_asked_for() -> None:
     with listening(_WithReady(http_app(server, "0.0.0.0", "correct-horse-battery"))) as address:
         assert httpx.post(f"{address}mcp", json={}, timeout=TIMEOUT).status_code == 401
         assert free_port()
+
+
+@pytest.mark.long
+def test_results_are_compact_unless_more_is_asked_for(tmp_path: Path) -> None:
+    long = [
+        Passage(f"p{i}", "Ardle", f"The lamp of the reef. {'word ' * 400} lit by Maren Holt {i}.", {"file": "a.txt"})
+        for i in range(8)
+    ]
+    build_index(long, tmp_path / "index")
+    server = make_server({"lights": open_index(tmp_path / "index", threads=1)}, LexicalReader())
+
+    async def work() -> list[Any]:
+        async with Client(server) as client:
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("research", {"question": QUESTION}), ("search", {"query": "lamp"}),
+                ("research", {"question": QUESTION, "trail": True, "whole": True}),
+                ("fetch_document", {"id": "p3", "around": 1}), ("describe_collection", {}),
+                ("fetch_document", {"id": "none"}),
+            ]  # fmt: skip
+            return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    short, found, whole, document, described, missing = in_time(work)
+    for each in (short, found):
+        assert len(json.dumps(each.structured_content)) < 4096
+        assert len(each.structured_content["passages"]) == 5
+    result = short.structured_content
+    assert result["steps"] is None
+    assert 0 <= result["probability_right"] <= 1
+    assert result["verdict"]
+    assert len(whole.structured_content["passages"][0]["untrusted_text"]) > 2000
+    assert whole.structured_content["steps"]
+    assert [each["id"] for each in document.structured_content["passages"]] == ["p2", "p3", "p4"]
+    assert document.structured_content["passages"][1]["untrusted_text"] == long[3].text
+    assert described.structured_content["passages"] == 8
+    assert described.structured_content["version"] == __version__
+    assert described.structured_content["untrusted_titles"] == ["Ardle"]
+    assert missing.is_error
 
 
 @pytest.mark.long

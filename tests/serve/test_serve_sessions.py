@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from orienteer.defaults import AGENT
 from orienteer.engine import EmbeddedEngine
 from orienteer.serve import Limits
 from orienteer.session import UNDO, Environment, Settings, check_replay, from_line, read_records, record, run_sessions
+from orienteer.session.confidence import shipped_model
 
 LAMP = "who lit the first lamp on the reef"
 
@@ -40,7 +42,8 @@ def test_a_session_over_http_is_the_one_that_the_command_line_plays(client: Test
     [alone] = run_sessions(environment, agent.agent, [Question("ask", LAMP, ("Maren Holt",))]).sessions
     session = ask(client, answers=["Maren Holt"], agent="prf-answer")
     shared = client.get(f"/api/sessions/{session['id']}/file").content
-    assert from_line(shared) == record(alone, environment, "prf-answer")
+    judged = replace(record(alone, environment, "prf-answer"), confidence=shipped_model().probability(alone))
+    assert from_line(shared) == judged
     assert [step["query"]["text"] for step in session["steps"]] == [str(step.query) for step in alone.steps]
     assert session["answer"] == alone.answer
     assert session["ended"] == "steps"

@@ -40,6 +40,21 @@ def test_it_passes_gymnasiums_own_check(engine: EmbeddedEngine, render_mode: str
         check_env(make(engine, render_mode=render_mode).unwrapped)
 
 
+@pytest.mark.long
+def test_the_shipped_environment_passes_it_without_any_further_import() -> None:
+    program = """
+import warnings
+import gymnasium
+from gymnasium.utils.env_checker import check_env
+from orienteer import SearchSession
+
+warnings.simplefilter("error")
+check_env(SearchSession(), skip_render_check=True)
+check_env(gymnasium.make("orienteer.session.gym:orienteer/SearchSession-v0").unwrapped)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_action_0_stops_and_the_others_are_the_refinements_in_info(engine: EmbeddedEngine) -> None:
     env = make(engine)
     _, info = env.reset(seed=1, options={"id": "q1"})

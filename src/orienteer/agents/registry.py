@@ -104,6 +104,18 @@ def register_agent(
     return make
 
 
+def shipped_agents() -> list[str]:
+    """A name of each kind of agent whose model comes with the package."""
+    found = []
+    for spec in agent_specs():
+        shipped = spec.checkpoint.shipped if spec.checkpoint else None
+        for name in spec.examples[:1] if shipped is not None else ():
+            match = spec.pattern.fullmatch(name)
+            if match is not None and shipped is not None and shipped(match.groupdict()).is_dir():
+                found.append(name)
+    return found
+
+
 def agent_specs() -> tuple[AgentSpec, ...]:
     """Every kind of agent: Orienteer's own, registered ones, and those of installed packages."""
     with _LOCK:

@@ -225,3 +225,13 @@ def _numbers(option: str, text: str) -> list[int]:
     if not numbers or min(numbers) < 1:
         raise OrienteerError(f"{option} {text!r}; expected numbers of 1 or more with commas between, such as 1,2,4")
     return numbers
+
+
+def bench_feel(
+    index: Index,
+    runs: Annotated[int, typer.Option(help="warm runs of each command", min=1)] = 3,
+    cold: Annotated[bool, typer.Option(help="also the first run after an installation, which compiles")] = True,
+    as_json: Json = False,
+) -> None:
+    """What a person waits for: `--help`, `search`, `ask` with 0, 5 and 20 steps, from the shell, cold and warm."""
+    benchmark("feel").run(index, runs, cold, as_json)

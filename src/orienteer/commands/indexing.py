@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from orienteer.commands.remote import index_to
+from orienteer.commands.resident import ResidentServer, ServerError, find_server
 from orienteer.commands.terminal import compiling, err, out, plain, print_json, progress
 from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
 from orienteer.query import parse
@@ -327,6 +329,9 @@ def search(
     query = " ".join(words) if words else None
     if (query is None) == (queries is None):
         raise OrienteerError("give one query, or a file of them with --queries FILE")
+    if query is not None and not explain and where is None and (server := find_server(index)) is not None:
+        with suppress(ServerError):  # one that cannot is not asked: the command does it itself
+            return _search_server(server, query, k, as_json)
     from orienteer.engine.open import open_engine
     from orienteer.engine.protocol import Explains, filtered
 
@@ -349,12 +354,31 @@ def search(
     if not hits:
         out.print("[dim]no passage matches[/]")
     for rank, (hit, passage) in enumerate(zip(hits, passages, strict=True), 1):
-        title = plain(passage.title or "(no title)")
-        place = plain(passage.source or hit.id)
-        out.print(f"[bold]{rank}.[/] [bold cyan]{title}[/]  [dim]{hit.score:.4f}  {place}[/]")
-        out.print(plain(_shorten(passage.text)), style="default")
+        _print_hit(rank, passage.title, hit.score, passage.source or hit.id, passage.text)
         if explain:
             out.print(_share_table(reasons[rank - 1]))
+    return None
+
+
+def _print_hit(rank: int, title: str, score: float, place: str, text: str) -> None:
+    shown = plain(title or "(no title)")
+    out.print(f"[bold]{rank}.[/] [bold cyan]{shown}[/]  [dim]{score:.4f}  {plain(place)}[/]")
+    out.print(plain(_shorten(text)), style="default")
+
+
+def _search_server(server: ResidentServer, query: str, k: int, as_json: bool) -> None:
+    """The same by a server that runs."""
+    parse(query)  # a mistake in it is told with its place
+    found = json.loads(server.request("POST", "/api/search", {"query": query, "k": k, "index": server.index}))
+    hits = found["hits"]
+    if as_json:
+        names = ("id", "score", "title", "source")
+        rows = [{name: hit[name] for name in names if name != "source" or hit[name]} for hit in hits]
+        return print_json({"query": query, "hits": rows})
+    if not hits:
+        out.print("[dim]no passage matches[/]")
+    for hit in hits:
+        _print_hit(hit["rank"], hit["title"], hit["score"], hit["source"] or hit["id"], hit["text"])
     return None
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from orienteer.commands.resident import offered
 from orienteer.commands.terminal import err
 from orienteer.defaults import AGENT
 from orienteer.errors import MissingExtraError, OrienteerError
@@ -56,15 +57,18 @@ def serve(
         raise MissingExtraError("uvicorn", "serve") from None
     from orienteer.bundled import bundled_questions
     from orienteer.serve import Limits, make_app
+    from orienteer.serve.start_questions import start_questions
 
     check_address(host, token)
     # The socket first: a port in use should be an error before anything is loaded.
     with listening(host, port) as listener:
         engines, trained = open_all(index, reader)
+        first = next(iter(engines.values()))
+        examples = bundled_questions("train")[:800:80] if index is None else start_questions(first)
         app = make_app(
             engines, trained, sessions or default_sessions(),
             limits=Limits(steps=steps, k=k, running=running, deadline=deadline), token=token or None,
-            agents=agent or (), examples=bundled_questions("train")[:800:80] if index is None else (),
+            agents=agent or (), examples=examples,
             evaluation=evaluation, log_queries=log_queries,
         )  # fmt: skip
         logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
@@ -78,7 +82,10 @@ def serve(
         config = uvicorn.Config(
             app, access_log=False, log_level="warning", timeout_graceful_shutdown=3, server_header=False
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        addresses: list[str | None] = [*index] if index else [None]
+        named = dict(zip(engines, addresses, strict=True))
+        with offered({} if token or reader else named) as local:
+            uvicorn.Server(config).run(sockets=[listener, *local])
 
 
 def mcp(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Column, Table
 
+from orienteer.commands.resident import ResidentServer, ServerError, find_server
 from orienteer.commands.terminal import out, plain, print_json
-from orienteer.defaults import AGENT
+from orienteer.defaults import AGENT, STEPS
 from orienteer.errors import OrienteerError
 
 NAMES = f"""{AGENT} is the default. OP is one of -or +c +t -c -t ^.1 ^2 ^4 ^6 ^8, N any number. NAME=DIR plays another \
@@ -23,7 +26,7 @@ def ask(
     words: Annotated[list[str], typer.Argument(metavar="QUESTION", help="the question, in plain words")],
     index: Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")] = None,
     agent: Annotated[str, typer.Option(help="name of the agent; `orienteer agents` lists them")] = AGENT,
-    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = STEPS,
     budget: Annotated[int | None, typer.Option(help="stop once so many passages are read", min=1)] = None,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
     dense: Annotated[
@@ -32,25 +35,52 @@ def ask(
     where: Annotated[
         str | None, typer.Option(help="only passages with such metadata: 'year>=2020 and folder:reports'")
     ] = None,
+    trail: Annotated[bool, typer.Option("--trail", help="show every step, also those that changed nothing")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the session's record as JSON")] = False,
 ) -> None:
-    """Let an agent search: each step, what it changed, the best passages, the answer, the cost.
+    """Let an agent search: the answer and how sure it is, the best passages, the steps that led there, the cost.
 
     orienteer ask 'who wrote war and peace' --index my-index
     """
+    question = " ".join(words)
+    by_server = reader is None and budget is None and not dense and where is None
+    if by_server and (server := find_server(index)) is not None:
+        with suppress(ServerError):  # one that cannot is not asked: the command does it itself
+            _ask_server(server, question, agent, steps, trail, as_json)
+            return
     from orienteer.agents.dense import FIRST_PASS
     from orienteer.api import Searcher
     from orienteer.session import to_line
-    from orienteer.session.display import console_lines
+    from orienteer.session.display import answer_lines
 
     options = {"dense": FIRST_PASS} if dense else {}
     searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, where=where, **options)
-    answer = searcher.ask(" ".join(words))
+    answer = searcher.ask(question)
     if as_json:
         sys.stdout.write(to_line(answer.record).decode())
         return
-    for line in console_lines(answer.record, seconds=answer.cost.seconds):
+    for each in answer.corrections:
+        near = plain(", ".join(each.nearest))
+        out.print(f"[dim]no document has {plain(each.typed)!r}; the nearest that some have: {near}[/]", soft_wrap=True)
+    for line in answer_lines(answer.record, trail=trail, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
+
+
+def _ask_server(server: ResidentServer, question: str, agent: str, steps: int, trail: bool, as_json: bool) -> None:
+    """The same by a server that runs: only its record is read here."""
+    wanted = {"question": question, "agent": agent, "steps": steps, "index": server.index}
+    played = json.loads(server.request("POST", "/api/sessions", wanted))
+    line = server.request("GET", f"/api/sessions/{played['id']}/file")
+    server.request("DELETE", f"/api/sessions/{played['id']}")
+    if as_json:
+        sys.stdout.write(line.decode())
+        return
+    from orienteer.session.display import answer_lines
+    from orienteer.session.environment import Seconds
+    from orienteer.session.record import from_line
+
+    for each in answer_lines(from_line(line), trail=trail, seconds=Seconds(total=float(played["seconds"]))):
+        out.print(each, soft_wrap=True)
 
 
 def agents(as_json: Annotated[bool, typer.Option("--json", help="one object a kind of agent")] = False) -> None:

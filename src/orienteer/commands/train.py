@@ -21,6 +21,7 @@ from rich.progress import track
 from orienteer.agents.pointer.config import TrainConfig as PointerConfig
 from orienteer.agents.t5.presets import PRESETS, Seq2SeqOptions
 from orienteer.commands.agreement import train_agreement
+from orienteer.commands.confidence import train_confidence
 from orienteer.commands.muzero import train_muzero
 from orienteer.commands.options import with_options
 from orienteer.commands.terminal import err, out
@@ -436,7 +437,7 @@ def _spread(questions: Sequence[Question], count: int) -> Sequence[Question]:
 
 app = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
 for command in (
-    train_reader, train_reader_rows, train_agreement, train_pointer, train_lookahead, train_t5, train_answerer,
-    train_muzero,
+    train_reader, train_reader_rows, train_agreement, train_confidence, train_pointer, train_lookahead, train_t5,
+    train_answerer, train_muzero,
 ):  # fmt: skip
     app.command(command.__name__.removeprefix("train_").replace("_", "-"))(command)

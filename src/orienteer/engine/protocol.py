@@ -143,6 +143,15 @@ class StoresTerms(Protocol):
 
 
 @runtime_checkable
+class SuggestsTerms(Protocol):
+    """Finds terms that are spelled nearly like a word."""
+
+    def nearest_terms(self, word: str, count: int) -> list[str]:
+        """Terms within a typing error or two of the word: the fewest edits first, of equals the most frequent."""
+        ...
+
+
+@runtime_checkable
 class StoresPassages(Protocol):
     """Holds its passages by number, from 0 to `len(engine)`, in the order in which they were indexed."""
 
@@ -156,6 +165,26 @@ class StoresPassages(Protocol):
     def passages_fingerprint(self) -> str:
         """Names ids, titles and texts in their order: an index built again from the same passages has the same."""
         ...
+
+
+def neighbours(engine: Engine, passage_id: str, around: int) -> list[Passage]:
+    """The passage with up to `around` on either side that are of its document, in the order of the index.
+
+    A document is a file, or a title where the passage is from no file. The passage alone where the engine cannot tell.
+    """
+    [passage] = engine.passages([passage_id])
+    document = document_of(passage)
+    if not document or not isinstance(engine, StoresPassages) or not isinstance(engine, ScoresAll):
+        return [passage]
+    number = engine.number_of(passage_id)
+    near = range(max(0, number - around), min(len(engine), number + around + 1))
+    found = [passage if each == number else engine.passage_at(each) for each in near]
+    return [each for each in found if document_of(each) == document]
+
+
+def document_of(passage: Passage) -> str:
+    """What a passage is a part of: its file, else its title; empty where it has neither."""
+    return str(passage.metadata.get("file") or passage.title)
 
 
 @runtime_checkable

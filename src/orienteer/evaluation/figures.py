@@ -81,13 +81,14 @@ def draw_all(data: Data, folder: Path) -> dict[str, Path]:
 
 
 def _drawn(draw: Callable[[Any, Data], None], data: Data, file: Path) -> Path:
-    figure = _figure(7.0, 4.0)
+    figure = new_figure(7.0, 4.0)
     draw(figure, data)
     save(figure, file)
     return file
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """An empty drawing; sizes in inches."""
     check_matplotlib()
     from matplotlib.figure import Figure
 
@@ -215,7 +216,7 @@ def draw_landscape(rows: Sequence[Mapping[str, float]], file: Path) -> None:
         raise EvaluationError("a reward landscape of no points; expected rows with lambda1, lambda2 and measures")
     lambda1 = sorted({row["lambda1"] for row in rows})
     lambda2 = sorted({row["lambda2"] for row in rows})
-    figure = _figure(10.0, 3.4)
+    figure = new_figure(10.0, 3.4)
     for axes, measure in zip(figure.subplots(1, len(LANDSCAPE_MEASURES)), LANDSCAPE_MEASURES, strict=True):
         grid = np.full((len(lambda2), len(lambda1)), np.nan)
         for row in rows:

@@ -17,9 +17,9 @@ from orienteer.data.passage import Passage
 from orienteer.errors import OrienteerError
 from orienteer.reader.protocol import Reader, Reading
 
-# A reading without its answer, which the passage gives back: score, logit, start, end.
-_Stored = tuple[float, float, int, int]
-_ROW = struct.Struct("<ddII")
+# A reading without its answer, which the passage gives back: score, logit, start, end, span.
+_Stored = tuple[float, float, int, int, float]
+_ROW = struct.Struct("<ddIId")  # a row of another size is of an older version: read again and replaced
 _QUESTIONS_AT_ONCE = 64
 _KEYS_AT_ONCE = 500  # SQLite takes at most 999 values in one statement in its older builds
 
@@ -64,7 +64,7 @@ class ReadingFile:
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                self._db.executemany("INSERT OR IGNORE INTO readings (key, reading) VALUES (?, ?)", rows)
+                self._db.executemany("INSERT OR REPLACE INTO readings (key, reading) VALUES (?, ?)", rows)
                 # Places only grow: the rows below the newest one minus the bound are too many, whoever wrote them.
                 self._db.execute(
                     "DELETE FROM readings WHERE place <= (SELECT max(place) FROM readings) - ?", (self._rows,)
@@ -116,7 +116,7 @@ class CachedReader:
         for at in range(0, len(fresh), _QUESTIONS_AT_ONCE):
             some = slice(at, at + _QUESTIONS_AT_ONCE)
             found = {
-                key: (reading.score, reading.logit, reading.start, reading.end)
+                key: (reading.score, reading.logit, reading.start, reading.end, reading.span)
                 for row, readings in zip(asked[some], self._reader.read_many(fresh[some]), strict=True)
                 for key, reading in zip(row, readings, strict=True)
             }
@@ -163,5 +163,5 @@ class CachedReader:
 
 
 def _reading(stored: _Stored, passage: Passage) -> Reading:
-    score, logit, start, end = stored
-    return Reading(score, logit, passage.text[start:end], start, end)
+    score, logit, start, end, span = stored
+    return Reading(score, logit, passage.text[start:end], start, end, span)

@@ -46,6 +46,11 @@ def best_span(
     return best
 
 
+def span_log_probability(start: NDArray[np.float32], end: NDArray[np.float32], span: PieceSpan) -> float:
+    """log P(first) + log P(last), each by softmax over the text's pieces: how sure the model is of this place."""
+    return float(start[span.first] - np.logaddexp.reduce(start) + end[span.last] - np.logaddexp.reduce(end))
+
+
 _WORD = re.compile(r"\S+")
 
 

@@ -12,7 +12,8 @@ class Reading(NamedTuple):
     """What the reader makes of one passage.
 
     `score` is PS, the calibrated probability that the passage holds the answer; `logit` is what it was made of;
-    `answer` is MR, `passage.text[start:end]`.
+    `answer` is MR, `passage.text[start:end]`; `span` is the log probability of this place among all places of the text,
+    0 where the reader does not tell.
     """
 
     score: float
@@ -20,6 +21,7 @@ class Reading(NamedTuple):
     answer: str
     start: int
     end: int
+    span: float = 0.0
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
-from orienteer.reader.decoding import best_span
+from orienteer.reader.decoding import best_span, span_log_probability
 from orienteer.reader.encoding import Window, encode
 from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
 from orienteer.reader.protocol import Reading
@@ -75,11 +75,13 @@ class TrainedReader:
         best = max(range(len(windows)), key=lambda i: (outputs[i][0], -i))
         window, (logit, starts, ends) = windows[best], outputs[best]
         begin = end = 0
+        certainty = 0.0
         if window.offsets:
             low = window.text_from
             span = best_span(starts, ends, self._continues[window.ids[low : low + len(window.offsets)]])
             begin, end = window.offsets[span.first][0], window.offsets[span.last][1]
-        return Reading(float(self._calibration(logit)), logit, passage.text[begin:end], begin, end)
+            certainty = span_log_probability(starts, ends, span)
+        return Reading(float(self._calibration(logit)), logit, passage.text[begin:end], begin, end, certainty)
 
     def run(self, windows: Sequence[Window]) -> list[Outputs]:
         """The model's outputs for windows, in their order.

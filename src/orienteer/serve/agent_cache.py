@@ -14,6 +14,7 @@ from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
 from orienteer.serve.security import Limits
 from orienteer.session import Settings, SettingsError
+from orienteer.session.spelling import with_spelling
 
 _MAX_AGENTS = 32  # kept; a learned one holds its weights
 _MAX_FILTERED = 4  # of them with a filter
@@ -130,6 +131,7 @@ class AgentCache:
             if key not in self._agents:
                 searched = filtered(engine, where)
                 made = make_agent(base, searched, Settings(), **(options or {}))
+                made = replace(made, agent=with_spelling(made.agent, searched))
                 # A session goes on in the generation, and behind the filter, in which it began.
                 self._agents[key] = made if made.engine is not None else replace(made, engine=searched)
                 for other in [each for each in self._agents if each.index == index]:

@@ -16,6 +16,7 @@ from orienteer.query.refinement import MAX_BOOST, MAX_TERM_CHARS
 from orienteer.serve.sessions import SESSION_ID, ServedSession
 from orienteer.session import Record, Score, SeenPassage, Session, Step
 from orienteer.session.agent import TREE, TreeNode, tree_of
+from orienteer.session.confidence import session_at, shipped_model
 from orienteer.session.record import RecordedPassage, RecordedStep
 
 QUESTION = "question"
@@ -146,6 +147,14 @@ class TreeView(ResponseModel):
     taken: bool
 
 
+class ConfidenceView(ResponseModel):
+    """How likely the answer is right; not `answered`: the documents do not seem to answer the question."""
+
+    probability: float
+    words: str
+    answered: bool
+
+
 class StepView(ResponseModel):
     """`by` is the agent's name, `you` or `question`; `action` is a refinement as Lucene writes it, or `undo`.
 
@@ -164,6 +173,7 @@ class StepView(ResponseModel):
     dead_end: bool
     mean_ps: float
     score: ScoreView | None
+    confidence: ConfidenceView | None
     seconds: float
     tree: TreeView | None
     notes: dict[str, Any] | None
@@ -199,6 +209,7 @@ class SessionHead(ResponseModel):
     stopped: str | None
     error: str
     answer: str
+    confidence: ConfidenceView | None
     queries: int
     passages_read: int
     seconds: float
@@ -238,7 +249,8 @@ def head_view(served: ServedSession, saved: bool) -> SessionHead:
         id=served.id, index=served.index, agent=served.agent,
         question=served.question.question, answers=list(served.question.answers),
         ended=state.ended if state else None, stopped=served.stopped, error=state.error if state else "",
-        answer=state.answer if state else "", queries=state.queries if state else 0, passages_read=passages_read,
+        answer=state.answer if state else "", confidence=_confidence(state),
+        queries=state.queries if state else 0, passages_read=passages_read,
         seconds=sum(served.seconds), saved=saved, playable=not served.obstacle, parent=served.parent,
     )  # fmt: skip
 
@@ -253,7 +265,11 @@ def _parts_of_record(record: Record) -> tuple[list[StepView], dict[str, PassageV
     """Steps and passages of a record, which has only a snippet of each passage that was among the best."""
     scores = {id: passage.score for id, passage in record.passages.items()}
     agent = record.provenance.agent
-    steps = [_step_of_record(number, step, agent, scores) for number, step in enumerate(record.steps)]
+    last = len(record.steps) - 1
+    steps = [
+        _step_of_record(number, step, agent, scores, confidence=_confidence(record) if number == last else None)
+        for number, step in enumerate(record.steps)
+    ]
     return steps, {id: _passage_of_record(id, passage) for id, passage in record.passages.items()}
 
 
@@ -278,12 +294,14 @@ def _step_of_session(served: ServedSession, step: Step) -> StepView:
     )  # fmt: skip
     best = set(step.best)
     scores = {each.passage.id: each.reading.score for each in served.session.seen if each.passage.id in best}
-    return _step_of_record(step.number, recorded, served.agent, scores, served.seconds[step.number])
+    judged = _confidence(session_at(served.session, step.number))
+    return _step_of_record(step.number, recorded, served.agent, scores, served.seconds[step.number], judged)
 
 
 def _step_of_record(
-    number: int, step: RecordedStep, agent: str, scores: Mapping[str, float], seconds: float = 0.0
-) -> StepView:
+    number: int, step: RecordedStep, agent: str, scores: Mapping[str, float], seconds: float = 0.0,
+    confidence: ConfidenceView | None = None,
+) -> StepView:  # fmt: skip
     notes = dict(step.notes or {})
     tree = tree_of(notes)
     notes.pop(TREE, None)
@@ -294,7 +312,8 @@ def _step_of_record(
         refinement=refinement_view(step.action) if isinstance(step.action, Refinement) else None,
         query=query_view(step.query), hits=[HitView(id=hit.id, score=hit.score) for hit in step.hits],
         best=list(step.best), entered=list(step.entered), left=list(step.left), dead_end=not step.hits,
-        mean_ps=mean_ps(scores[id] for id in step.best), score=_score(step.score), seconds=seconds,
+        mean_ps=mean_ps(scores[id] for id in step.best), score=_score(step.score), confidence=confidence,
+        seconds=seconds,
         tree=tree_view(tree) if tree else None, notes=notes or None,
     )  # fmt: skip
 
@@ -313,6 +332,17 @@ def tree_view(node: TreeNode, depth: int = 0) -> TreeView:
 def mean_ps(scores: Iterable[float]) -> float:
     """The mean PS of the best five; always divided by 5, as in `eq:score`."""
     return sum(scores) / 5
+
+
+def _confidence(state: Session | Record | None) -> ConfidenceView | None:
+    """Of a session as it is, or as it was recorded."""
+    if isinstance(state, Record):
+        judged = None if state.confidence is None else shipped_model().judged(state.confidence)
+    else:
+        judged = shipped_model()(state) if state is not None and state.best else None
+    if judged is None:
+        return None
+    return ConfidenceView(probability=judged.probability, words=judged.words, answered=judged.answers)
 
 
 def _score(score: Score | None) -> ScoreView | None:

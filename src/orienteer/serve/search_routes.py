@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 
 from orienteer.data.passage import Passage
-from orienteer.engine.protocol import Engine, Explains, fingerprint_of
+from orienteer.defaults import STEPS
+from orienteer.engine.protocol import Engine, Explains, document_of, fingerprint_of, neighbours
 from orienteer.errors import UnknownPassageError
 from orienteer.evaluation.summaries import DEEPEST
 from orienteer.query import Query, parse
@@ -52,6 +53,7 @@ class AboutView(ResponseModel):
     indexes: list[IndexView]
     examples: list[ExampleView]
     default_agent: str
+    default_steps: int
     max_steps: int
     max_k: int
     gallery: bool
@@ -65,6 +67,14 @@ class StoredPassage(ResponseModel):
     text: str
     source: str = ""
     metadata: dict[str, Any] = {}  # noqa: RUF012
+
+
+class DocumentView(ResponseModel):
+    """A passage among its neighbours of the same document, in the document's order; texts are untrusted."""
+
+    id: str
+    document: str
+    passages: list[StoredPassage]
 
 
 class FoundView(StoredPassage):
@@ -113,7 +123,8 @@ async def about(request: Request) -> AboutView:
     return AboutView(
         agents=_agents(state), indexes=_indexes(state),
         examples=[ExampleView(question=each.question, answers=list(each.answers)) for each in state.examples],
-        default_agent=state.default_agent, max_steps=state.limits.steps, max_k=state.limits.k,
+        default_agent=state.default_agent, default_steps=min(STEPS, state.limits.steps),
+        max_steps=state.limits.steps, max_k=state.limits.k,
         gallery=request.app.state.gallery is not None,
     )  # fmt: skip
 
@@ -164,6 +175,20 @@ async def passage(
     state = state_of(request)
     [stored] = await asyncio.to_thread(state.engines[state.index(index)].passages, [id])
     return StoredPassage(**_stored(stored))
+
+
+@router.get("/document")
+async def document(
+    request: Request,
+    id: Annotated[PassageId, Parameter()],
+    index: Annotated[IndexName, Parameter()] = "",
+    around: Annotated[int, Parameter(ge=0, le=20)] = 5,
+) -> DocumentView:
+    """A passage in its document: up to `around` passages before and after it."""
+    state = state_of(request)
+    found = await asyncio.to_thread(neighbours, state.engines[state.index(index)], id, around)
+    name = document_of(next(each for each in found if each.id == id))
+    return DocumentView(id=id, document=name, passages=[StoredPassage(**_stored(each)) for each in found])
 
 
 @router.post("/why")

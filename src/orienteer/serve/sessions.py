@@ -47,6 +47,8 @@ from orienteer.session import (
     write_records,
 )
 from orienteer.session.agent import StepNotes
+from orienteer.session.confidence import shipped_model
+from orienteer.session.sentences import explanation_of
 
 T = TypeVar("T")
 
@@ -209,7 +211,12 @@ class SessionManager:
             return served.record
         made = record(served.session, self._environment(served), served.agent)
         steps = tuple(replace(step, notes=note) for step, note in zip(made.steps, served.notes, strict=True))
-        return replace(made, steps=steps)
+        return replace(
+            made,
+            steps=steps,
+            confidence=shipped_model().probability(served.session),
+            explanation=explanation_of(served.session),
+        )
 
     async def _in_time(self, work: Awaitable[T]) -> T:
         """The result of a person's request; one that takes longer than the deadline changes nothing."""

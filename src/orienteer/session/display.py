@@ -16,6 +16,7 @@ from rich.text import Text
 
 from orienteer.query import Refinement, parse
 from orienteer.reader.decoding import snippet
+from orienteer.session.confidence import shipped_model
 from orienteer.session.environment import Seconds
 from orienteer.session.record import Record, RecordedPassage, RecordedStep
 from orienteer.session.state import Session, Undo
@@ -24,21 +25,44 @@ _TERMINAL_STYLES = {"or": "green", "+": "bold green", "-": "bold red", "^": "bol
 
 
 def console_lines(record: Record, *, every_step: bool = False, seconds: Seconds | None = None) -> Iterator[Text]:
-    """The session, line by line; with `every_step` also the best passages after each step that changed them."""
-    for number, step in enumerate(record.steps):
-        yield _terminal_headline(number, step)
-        if not step.hits:
-            yield Text("    nothing found" + ("; taken back" if number and record.ended != "dead end" else ""), "dim")
-        elif step.entered or step.left:
-            yield _terminal_changes(record, step)
-        if every_step and step.entered:
-            yield from _terminal_passages(record, step)
+    """A session step by step, its answer last; `every_step`: with the best passages after each that changed them."""
+    yield from _terminal_trail(record, every_step)
     if record.steps and not every_step:
         yield Text()
         yield from _terminal_passages(record, record.steps[-1])
     yield Text()
     yield _terminal_ending(record)
     yield _terminal_cost(record, seconds)
+
+
+def answer_lines(record: Record, *, trail: bool = False, seconds: Seconds | None = None) -> Iterator[Text]:
+    """A session for somebody who wants the answer: it comes first, then the passages, and how they were found.
+
+    Of the trail only the steps that changed the best passages; all of them with `trail`.
+    """
+    yield _terminal_ending(record)
+    if record.steps:
+        yield from _terminal_passages(record, record.steps[-1])
+        yield Text()
+        quiet = [step for step in record.steps[1:] if not (step.entered or step.left)]
+        yield from _terminal_trail(record, passages=False, quiet=trail)
+        if quiet and not trail:
+            yield Text(f"    {len(quiet)} steps that changed nothing are left out; --trail shows them", "dim")
+    yield _terminal_cost(record, seconds)
+
+
+def _terminal_trail(record: Record, passages: bool, quiet: bool = True) -> Iterator[Text]:
+    """The queries and what each changed; `quiet`: also those that changed nothing."""
+    for number, step in enumerate(record.steps):
+        if not (quiet or step.entered or step.left or not number):
+            continue
+        yield _terminal_headline(number, step)
+        if not step.hits:
+            yield Text("    nothing found" + ("; taken back" if number and record.ended != "dead end" else ""), "dim")
+        elif step.entered or step.left:
+            yield _terminal_changes(record, step)
+        if passages and step.entered:
+            yield from _terminal_passages(record, step)
 
 
 def _terminal_headline(number: int, step: RecordedStep) -> Text:
@@ -89,7 +113,7 @@ def _terminal_marked(passage: RecordedPassage) -> Text:
 def _terminal_ending(record: Record) -> Text:
     if not record.steps or not record.best:
         return Text(f"No passage found. {printable(record.error)}".strip(), "bold red")
-    line = Text().append("Answer: ", "bold").append(printable(record.answer) or "(none)", "bold yellow")
+    line = _terminal_answer(record)
     if record.question.answers:
         line.append(f"  expected: {printable(' | '.join(record.question.answers))}", "dim")
     if record.error:
@@ -97,9 +121,25 @@ def _terminal_ending(record: Record) -> Text:
     return line
 
 
+def _terminal_answer(record: Record) -> Text:
+    answer = printable(record.answer) or "(none)"
+    if record.confidence is None:
+        return Text().append("Answer: ", "bold").append(answer, "bold yellow")
+    answer = printable(record.explanation) or answer
+    judged = shipped_model().judged(record.confidence)
+    share = f"{judged.probability:.0%}"
+    if judged.answers:
+        line = Text().append("Answer: ", "bold").append(answer, "bold yellow")
+        return line.append(f"  {judged.words} ({share})", "dim")
+    line = Text().append("The documents do not seem to answer this.", "bold")
+    return line.append(f" The nearest passages follow; best guess: {answer} ({share})", "dim")
+
+
 def _terminal_cost(record: Record, seconds: Seconds | None) -> Text:
     line = Text(f"{record.queries} queries, {len(record.passages)} passages read", "dim")
-    if seconds is not None:
+    if seconds is not None and not seconds.reader:
+        line.append(f", {seconds.total:.1f} s by the server that runs")
+    elif seconds is not None:
         line.append(
             f", {seconds.total:.1f} s (engine {seconds.engine:.1f}, reader {seconds.reader:.1f}, "
             f"agent {seconds.agent:.1f})"

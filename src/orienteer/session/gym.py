@@ -1,6 +1,8 @@
-"""A session as a Gymnasium environment; importing this module registers it.
+"""A session as a Gymnasium environment: `from orienteer import SearchSession`.
 
-gymnasium.make("orienteer/SearchSession-v0", engine=engine, reader=reader, questions=questions)
+By name, without an import of ours, and on the bundled corpus where nothing else is given:
+
+gymnasium.make("orienteer.session.gym:orienteer/SearchSession-v0", engine=engine, reader=reader, questions=questions)
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.bundled import bundled_engine, bundled_questions
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.query import GRAMMARS, Field, Grammar, Refinement
+from orienteer.reader import CachedReader, TrainedReader
 from orienteer.reader.protocol import Reader
 from orienteer.session.environment import Environment
 from orienteer.session.observation import Observation
@@ -68,13 +72,16 @@ class SearchSession(gymnasium.Env[str, np.int64]):
 
     def __init__(
         self,
-        engine: Engine,
-        reader: Reader,
-        questions: Sequence[Question],
+        engine: Engine | None = None,
+        reader: Reader | None = None,
+        questions: Sequence[Question] | None = None,
         grammar: Grammar | str = "G4",
         settings: Settings | None = None,
         render_mode: str | None = None,
     ) -> None:
+        """Where nothing is given: the bundled corpus, the shipped reader, the bundled questions."""
+        engine, questions = engine or bundled_engine(), bundled_questions("train") if questions is None else questions
+        reader = reader or CachedReader(TrainedReader.from_pretrained())
         self.environment = Environment(engine, reader, settings or Settings(allow_stop=True))
         self.questions = [question for question in questions if question.is_judged]
         if not self.questions:

@@ -87,7 +87,11 @@ class RecordedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A recorded session; `passages` are in the order in which they were first seen."""
+    """A recorded session; `passages` are in the order in which they were first seen.
+
+    `confidence`: the probability that the answer is right, where it was judged. `explanation`: the sentences of the
+    best passage that answer a question which asks how or why.
+    """
 
     provenance: Provenance
     question: Question
@@ -95,6 +99,8 @@ class Record:
     passages: Mapping[str, RecordedPassage]
     ended: Ending | None
     error: str
+    confidence: float | None = None
+    explanation: str = ""
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -142,7 +148,7 @@ def record(session: Session, environment: Environment, agent: str) -> Record:
 def to_line(record: Record) -> bytes:
     """The record as one line of JSON, the newline included."""
     played, question = record.provenance, record.question
-    row = {
+    row: dict[str, Any] = {
         "version": VERSION,
         "agent": played.agent, "index": played.index, "reader": played.reader,
         "settings": played.settings.as_dict(),
@@ -152,6 +158,10 @@ def to_line(record: Record) -> bytes:
         "passages": {id: _passage_row(passage) for id, passage in record.passages.items()},
         "ended": record.ended, "error": record.error,
     }  # fmt: skip
+    if record.confidence is not None:
+        row["confidence"] = record.confidence
+    if record.explanation:
+        row["explanation"] = record.explanation
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
@@ -229,6 +239,7 @@ def _record(row: Mapping[str, Any]) -> Record:
             judgements=_judgements(row.get("judgements", {})),
         ),
         steps, passages, cast("Ending | None", row["ended"]), _text(row["error"]),
+        _number(row["confidence"]) if "confidence" in row else None, _text(row.get("explanation", "")),
     )  # fmt: skip
 
 
@@ -343,9 +354,10 @@ def replay(recorded: Record, engine: Engine, reader: Reader) -> Record:
             raise ReplayError(_difference(recorded, len(session.steps), "the session has ended here", "a further step"))
         [session] = environment.step([session], [step.action])
     again = record(_as_it_ended(session, recorded), environment, played.agent)
-    # Notes are no outcome of a step, so they are copied.
+    # Notes are no outcome of a step, confidence and explanation are of their time: they are copied.
     notes = {number: step.notes for number, step in enumerate(recorded.steps)}
-    return replace(again, steps=tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps)))
+    steps = tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps))
+    return replace(again, steps=steps, confidence=recorded.confidence, explanation=recorded.explanation)
 
 
 def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:

@@ -30,6 +30,7 @@ from orienteer.engine.embedded.clauses import (
 from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index, saturations
 from orienteer.engine.embedded.kernels import search as kernels
+from orienteer.engine.embedded.kernels.nearest_terms import edit_distances
 from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, check_fields
 from orienteer.engine.hits import HitLists, Hits
@@ -224,6 +225,13 @@ class EmbeddedEngine:
         stream = self.index.stream(number)
         return stream[stream >= 0].astype(np.int64)  # without the positions of stop words
 
+    def nearest_terms(self, word: str, count: int) -> list[str]:
+        """One edit away for a word of up to seven letters, two for a longer one; none for up to three letters."""
+        near = near_terms(self.index, word)
+        return sorted(near, key=lambda term: (near[term], -self.index.frequency(0, self.term_numbers([term])[0])))[
+            :count
+        ]
+
     def term_idf(self, number: int) -> float:
         return float(self.index.idf(0, self.index.frequency(0, number)))
 
@@ -281,3 +289,14 @@ def filtered_fingerprint(fingerprint: str, where: Where | None) -> str:
 
 def both(first: Where | None, second: Where) -> Where:
     return second if first is None else Both((first, second))
+
+
+def near_terms(index: Index, word: str) -> dict[str, int]:
+    """The index's terms that are one or two edits away from a word, with their distances."""
+    most = 0 if len(word) < 4 else 1 if len(word) < 8 else 2
+    if not most or not index.terms:
+        return {}
+    distances = np.empty(index.terms, np.uint8)
+    letters = np.frombuffer(word.encode(), np.uint8)
+    edit_distances(index.array("terms"), index.array("term_ends"), letters, most, distances)
+    return {index.term(number): int(distances[number]) for number in np.flatnonzero(distances <= most).tolist()}

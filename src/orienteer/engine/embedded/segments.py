@@ -39,7 +39,7 @@ from orienteer.engine.embedded.clauses import (
 from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_COUNT, FIELD_NUMBER, NO_TERM, Index, open_parts, saturations
 from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, check_fields, frozen
-from orienteer.engine.embedded.one_segment import EmbeddedEngine, both
+from orienteer.engine.embedded.one_segment import EmbeddedEngine, both, near_terms
 from orienteer.engine.embedded.store import Manifest, _header
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.protocol import ClauseScore, Explanation, Similarity, TermPostings
@@ -578,6 +578,12 @@ class SegmentedEngine(EmbeddedEngine):
 
     def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
         raise self._needs_one_segment("all passages of a term")
+
+    def nearest_terms(self, word: str, count: int) -> list[str]:
+        near = {t: d for segment in self.index.segments for t, d in near_terms(segment.index, word).items()}
+        frequency = {term: self._document_frequencies([(0, term)])[0, term] for term in near}
+        living = [term for term in near if frequency[term]]
+        return sorted(living, key=lambda term: (near[term], -frequency[term]))[:count]
 
     def _needs_one_segment(self, what: str) -> IndexVersionError:
         path = self.index.folder

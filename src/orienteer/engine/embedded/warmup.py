@@ -31,6 +31,7 @@ def warm_up() -> None:
         queries += [queries[0].refine(refinement) for refinement in G4.refinements("contents", "green muppet")]
         engine.search_many(queries, 2)
         engine.scores(queries[0])
+        engine.nearest_terms("mupet", 1)
         candidates = [*G4.refinements("contents", "street"), *G4.refinements("title", "title")]
         for query in queries:
             engine.refine(query, candidates, 2)

@@ -172,7 +172,6 @@ async function begin() {
   }
   const size = about.indexes.reduce((sum, { passages }) => sum + (passages ?? 0), 0);
   document.getElementById("about").textContent = `${about.indexes.map(({ name }) => name).join(", ")}${size ? ` · ${plural(size, "passage")}` : ""}`;
-  document.getElementById("to-gallery").hidden = !about.gallery;
   await go();
 }
 

@@ -36,8 +36,11 @@ export function askForm(about, { agents, labels, question = "", onSubmit }) {
     el(
       "div",
       { class: "ask-options" },
-      labels.map((label, i) => field(label, agentChoice(about, `ask-agent-${i}`, agents[i]))),
-      field("Steps", el("input", { id: "ask-steps", type: "number", min: "0", max: String(about.max_steps), value: "5" })),
+      labels.map((label, i) => {
+        const { select, line } = agentChoice(about, `ask-agent-${i}`, agents[i]);
+        return el("div", { class: "agent-field" }, field(label, select), line);
+      }),
+      field("Steps", el("input", { id: "ask-steps", type: "number", min: "0", max: String(about.max_steps), value: String(about.default_steps) })),
       field("Known answer", el("input", { id: "ask-answers", type: "text", placeholder: "optional; several with ;", autocomplete: "off" })),
       index,
     ),
@@ -47,17 +50,22 @@ export function askForm(about, { agents, labels, question = "", onSubmit }) {
 
 const field = (label, control) => el("label", { class: "field-label" }, el("span", null, label), control);
 
-/** The first agents of each family; any other name can be typed in nowhere, so all are listed, family by family. */
+/** The recommended agent first, then all, group by group; what the chosen one does stands under the choice. */
 function agentChoice(about, id, chosen) {
-  const families = new Map();
-  for (const agent of about.agents) families.set(agent.family, [...(families.get(agent.family) ?? []), agent]);
-  return el(
+  const families = new Map([["Recommended", about.agents.filter(({ name }) => name === about.default_agent)]]);
+  for (const agent of about.agents) {
+    if (agent.name !== about.default_agent) families.set(agent.family, [...(families.get(agent.family) ?? []), agent]);
+  }
+  const aboutOf = (name) => about.agents.find((agent) => agent.name === name)?.about ?? "";
+  const line = el("span", { class: "agent-about", id: `${id}-about` }, aboutOf(chosen));
+  const select = el(
     "select",
-    { id },
-    [...families].map(([family, agents]) =>
+    { id, "aria-describedby": line.id, onchange: () => (line.textContent = aboutOf(select.value)) },
+    [...families].filter(([, agents]) => agents.length).map(([family, agents]) =>
       el("optgroup", { label: family }, agents.map(({ name, about: what }) => el("option", { value: name, selected: name === chosen, title: what }, name))),
     ),
   );
+  return { select, line };
 }
 
 /** Questions to begin with; ask(example) when one is chosen. */

@@ -29,7 +29,7 @@ export class Panel {
     this.tools = el("div", { class: "tools" });
     this.side = el("div", { class: "side" });
     this.head = el("div", { class: "outcome" });
-    this.thoughts = el("div");
+    this.thoughts = el("div", { class: "thoughts" });
     this.results = new Results({
       refine: options.compact ? null : (refinement) => this.refine(refinement),
       note: () => (this.isLast() ? null : `starts a branch from step ${this.chosen}`),
@@ -316,17 +316,24 @@ export class Panel {
       return parts;
     }
     const first = session.passages[step.best[0]];
+    const sure = step.confidence;
+    const declined = sure && !sure.answered;
     const answer = first?.answer;
     const mark = !first || first.exact === null ? "unknown" : first.exact ? "right" : "wrong";
     parts.push(
       el(
         "div",
         { class: "answer-row" },
-        el("div", { class: "the-answer" }, el("span", { class: "label" }, "Answer"), el("strong", { class: `answer ${mark}` }, answer || "none found"),
+        el("div", { class: "the-answer" }, el("span", { class: "label" }, declined ? "Best guess" : "Answer"), el("strong", { class: `answer ${mark}${declined ? " guess" : ""}` }, answer || "none found"),
+          sure && !declined ? el("span", { class: "sure", title: SURE }, `${sure.words} (${percent(sure.probability)})`) : null,
           session.answers.length ? el("span", { class: "expected" }, `expected: ${session.answers.join(" · ")}`) : null),
         scoreBar(step),
       ),
     );
+    if (declined) {
+      parts.unshift(el("p", { class: "declined", title: SURE }, el("b", null, "The documents do not seem to answer this."),
+        ` The nearest passages are below; the guess is right with a probability of ${percent(sure.probability)}.`));
+    }
     if (!step.best.length) parts.push(el("p", { class: "none" }, "No passage was found. Ask in other words."));
     return parts;
   }
@@ -343,6 +350,9 @@ async function whenFree(call) {
     }
   }
 }
+
+const SURE = "The probability that this answer is right, fitted on questions with known answers: how sure the reader is, how far the passages agree, how close the next other answer is";
+const percent = (share) => `${Math.round(100 * share)} %`;
 
 const pair = (name, value) => el("div", null, el("dt", null, name), el("dd", null, value));
 

@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { button, calm, el, number, plural } from "./dom.js";
 import { openMenu, worded } from "./words.js";
+import { copyCitation, openDocument } from "./sources.js";
 import { whyTable } from "./why.js";
 
 const AROUND = 34; // words of a passage on either side of its answer, until the whole is asked for
@@ -62,12 +63,13 @@ export class Results {
           el("h3", null, passage.title ? worded(passage.title) : "(no title)"),
           el(
             "div",
-            { class: "ps", title: "PS: the reader's probability that this passage holds the answer" },
+            { class: "ps", title: "PS, the passage score: the reader's probability that this passage holds the answer. Of many passages with 0.7, seven in ten do." },
             el("span", { class: "ps-label" }, "PS"),
             meter(passage.ps),
             el("span", { class: "ps-number" }, number(passage.ps)),
           ),
         ),
+        passage.source ? el("p", { class: "source" }, passage.source) : null,
         el("p", { class: "text" }, this.text(passage)),
         el("footer", null, this.facts(passage), this.actions(id, passage, explained)),
         explained ? whyTable(explained) : null,
@@ -108,6 +110,8 @@ export class Results {
       "span",
       { class: "card-actions" },
       cut ? button(shown ? "Less" : "Whole passage", () => this.toggle(id), { class: "link", "aria-expanded": String(shown) }) : null,
+      this.session.index ? button("Open in its document", () => openDocument(this.session.index, passage, this.onError), { class: "link" }) : null,
+      button("Copy citation", (event) => copyCitation(passage, event.currentTarget), { class: "link" }),
       this.session.index
         ? button("Why this passage", () => this.explain(id), { class: "link why-button", "aria-expanded": String(Boolean(explained)) })
         : null,

@@ -43,7 +43,7 @@ function item(session, step, before, current, choose) {
 
 function did(step) {
   if (step.by === "question") return el("span", { class: "plain" }, "the question");
-  const who = step.by === "you" ? [" ", el("span", { class: "who" }, "you")] : null;
+  const who = ["you", "spelling"].includes(step.by) ? [" ", el("span", { class: "who" }, step.by)] : null;
   if (step.refinement) return [chip(step.refinement, true), who];
   return [el("span", { class: "plain" }, "↶ taken back"), who];
 }
@@ -63,16 +63,15 @@ const title = (session, id) => session.passages[id]?.title || id;
 /** Whether a change of the score is one, once it is written with two digits. */
 export const tone = (change) => (change >= 0.005 ? "up" : change <= -0.005 ? "down" : "same");
 
-/** The score over the steps as a small line; the chosen step is a dot. */
+/** The score over the steps as a small line from 0 to the highest; the chosen step is a dot. */
 export function scoreLine(session, chosen) {
   const values = session.steps.map(scoreOf);
   if (values.length < 2) return null;
   const [width, height, pad] = [240, 44, 5];
-  const low = Math.min(...values);
-  const range = Math.max(...values) - low;
+  const top = Math.max(...values);
   const at = (i) => [
     pad + (i * (width - 2 * pad)) / (values.length - 1),
-    range ? height - pad - ((values[i] - low) * (height - 2 * pad)) / range : height / 2,
+    height - pad - (top > 0 ? (Math.max(0, values[i]) * (height - 2 * pad)) / top : 0),
   ];
   const what = session.steps[0].score ? "Score" : "Mean PS";
   const told = `${what} from ${number(values[0])} to ${number(values.at(-1))} over ${plural(values.length - 1, "step")}`;
@@ -91,6 +90,6 @@ export function scoreLine(session, chosen) {
       ),
       el("span", { class: "line-dot", style: { left: `${(100 * x) / width}%`, top: `${(100 * y) / height}%` } }),
     ),
-    el("figcaption", null, what, el("span", null, `${number(values[0])} → ${number(values.at(-1))}`)),
+    el("figcaption", { title: `the line starts at 0; its highest point is ${number(top)}` }, what, el("span", null, `${number(values[0])} → ${number(values.at(-1))}`)),
   );
 }

@@ -167,6 +167,15 @@ function parsed(line) {
 
 /** An evaluation: the report's figures, and its sessions by what became of them. */
 export async function gallery(page, about, { onError, setAddress }) {
+  if (!about.gallery) {
+    page.replaceChildren(
+      el("h1", null, "Gallery"),
+      el("p", null, "Here you browse the sessions of an evaluation: which questions an agent answered, which refinement helped, where it failed. This server was started without one."),
+      el("p", null, "Make one, then start the server with it:"),
+      el("pre", { tabindex: "0" }, "orienteer evaluate --index my-index --questions dev.jsonl --agents bm25+ps,pointer --out out\norienteer serve --index my-index --evaluation out"),
+    );
+    return null;
+  }
   const told = await api.get("api/gallery");
   const state = { agent: Object.keys(told.agents).at(-1), kind: "", operator: "", text: "", rows: [] };
   const figures = el("div", { class: "figures", tabindex: "0", role: "region", "aria-label": "Figures, by agent" });

@@ -1,0 +1,58 @@
+// Where a passage comes from: its document as text with the passage marked, and a citation to copy.
+
+import * as api from "./api.js";
+import { el, say } from "./dom.js";
+
+/** A dialog with the passage among its neighbours, scrolled to it; the answer is marked in it. */
+export async function openDocument(index, passage, onError) {
+  try {
+    const found = await api.get(`api/document?${new URLSearchParams({ id: passage.id, index })}`);
+    const here = (each) => each.id === passage.id;
+    const dialog = el(
+      "dialog",
+      { class: "document", "aria-labelledby": "document-title", onclose: () => dialog.remove() },
+      el("h2", { id: "document-title" }, passage.source || found.document || passage.title || passage.id),
+      el(
+        "div",
+        { class: "document-text", tabindex: "0", role: "region", "aria-label": "The document around the passage" },
+        found.passages.map((each) =>
+          el("section", { class: here(each) ? "here" : null }, el("h3", null, each.title || "(no title)"), el("p", null, here(each) ? marked(each.text, passage) : each.text)),
+        ),
+      ),
+      el("form", { method: "dialog", class: "dialog-end" }, el("button", null, "Close")),
+    );
+    document.body.append(dialog);
+    dialog.showModal();
+    dialog.querySelector(".here")?.scrollIntoView({ block: "center" });
+  } catch (error) {
+    onError(error);
+  }
+}
+
+/** The passage's answer in its whole text; a record's place is that of its snippet, so it is looked for. */
+function marked(text, { answer, start, end, whole }) {
+  const at = whole ? start : text.indexOf(answer);
+  const to = whole ? end : at + answer.length;
+  if (at < 0 || to <= at) return text;
+  return [text.slice(0, at), el("mark", { class: "answer unknown" }, text.slice(at, to)), text.slice(to)];
+}
+
+/** “words around the answer” (title, file, page), as one line in the clipboard. */
+export function citation({ title, text, source, id, start, end }) {
+  const from = Math.max(0, text.lastIndexOf(". ", start) + 1);
+  const stop = text.indexOf(". ", Math.max(end, start));
+  const quote = text.slice(from, stop < 0 ? text.length : stop + 1).trim().replace(/\s+/g, " ");
+  return `“${quote}” (${[title, source || id].filter(Boolean).join(", ")})`;
+}
+
+export async function copyCitation(passage, control) {
+  const line = citation(passage);
+  try {
+    await navigator.clipboard.writeText(line);
+    say("Citation copied");
+    control.textContent = "Copied";
+  } catch {
+    // No clipboard without a secure page: the line is shown, to be copied by hand.
+    control.replaceWith(el("input", { type: "text", readonly: true, class: "citation", "aria-label": "Citation", value: line, onfocus: (event) => event.target.select() }));
+  }
+}
