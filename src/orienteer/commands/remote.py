@@ -1,4 +1,4 @@
-"""`doctor` and `index --to`: search services on the command line. Nothing heavy is imported before a command runs."""
+"""`doctor`, `mirror`, `trial` and `index --to`: search services. Nothing heavy is imported before a command runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -16,6 +16,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from orienteer.commands.terminal import err, out
 from orienteer.errors import DuplicateIdError
 
+if TYPE_CHECKING:
+    from orienteer.engine.adapters.opensearch.mirror import Mirror, MirrorStatus
+    from orienteer.engine.adapters.opensearch.settings import ServiceSettings
+
+Filter = Annotated[
+    str | None,
+    typer.Option("--filter", help="a query in JSON that every search carries; none: ORIENTEER_SEARCH_FILTER"),
+]
 _MARKS = {"good": "[green]✓[/]", "fair": "[yellow]![/]", "bad": "[red]✗[/]"}
 
 
@@ -26,6 +34,7 @@ def doctor(
     ] = None,
     sample: Annotated[int, typer.Option(help="passages to look at", min=1, max=5000)] = 100,
     thorough: Annotated[bool, typer.Option(help="check the whole Engine contract too: some thousand searches")] = False,
+    filter_json: Filter = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, one finding a line")] = False,
 ) -> None:
     """Say whether an index of OpenSearch or Elasticsearch is fit for Orienteer, and how near its scores are.
@@ -34,10 +43,10 @@ def doctor(
     """
     from orienteer.engine.adapters.opensearch.doctor import examine
     from orienteer.engine.adapters.opensearch.service import Service
-    from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_address
+    from orienteer.engine.adapters.opensearch.settings import read_address
     from orienteer.engine.embedded.engine import open_index
 
-    service = Service(read_address(engine), ServiceSettings.from_environment())
+    service = Service(read_address(engine), _settings(filter_json))
     embedded = open_index(index) if index is not None else None
     unfit = False
     for finding in examine(service, embedded, sample=sample, thorough=thorough):
@@ -52,6 +61,64 @@ def doctor(
     service.close()
     if unfit:
         raise typer.Exit(1)
+
+
+def mirror(
+    address: Annotated[str, typer.Argument(help="the index to follow: https://host:9200/index", show_default=False)],
+    folder: Annotated[Path, typer.Option("--out", help="folder of the mirror", show_default=False)],
+    follow: Annotated[bool, typer.Option("--follow", help="catch up again and again until stopped")] = False,
+    every: Annotated[float, typer.Option(help="seconds between two looks with --follow", min=0.1)] = 10.0,
+    status: Annotated[bool, typer.Option("--status", help="say how far behind it is; follow nothing")] = False,
+    filter_json: Filter = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, one line each time")] = False,
+) -> None:
+    """Keep an embedded index of a service's passages, so that agents look at refinements without asking the service.
+
+    orienteer mirror https://search.example.org:9200/passages --out my-mirror
+
+    orienteer ask 'who wrote war and peace' --index mirror:my-mirror
+
+    Reading needs the right to refresh the index and to see its statistics. A killed mirror goes on where it stopped.
+    """
+    from dataclasses import asdict
+
+    from orienteer.engine.adapters.opensearch.mirror import Mirror
+    from orienteer.engine.adapters.opensearch.service import Service
+    from orienteer.engine.adapters.opensearch.settings import read_address
+
+    made = Mirror(Service(read_address(address), _settings(filter_json)), folder)
+    while True:
+        if status:
+            state = made.status()
+        else:
+            state = _caught_up(made)
+        if as_json:
+            sys.stdout.write(json.dumps(asdict(state)) + "\n")
+            sys.stdout.flush()
+        else:
+            out.print(escape(str(state)), soft_wrap=True)
+        if not follow or status:
+            break
+        time.sleep(every)
+    made.close()
+    if status and (state.behind or not state.built):
+        raise typer.Exit(1)
+
+
+def _caught_up(mirror: Mirror) -> MirrorStatus:
+    columns = (SpinnerColumn(), TextColumn("following"), MofNCompleteColumn(), TextColumn("passages"))
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("following", total=None)
+        return mirror.catch_up(lambda done: bar.update(task, completed=done))
+
+
+def _settings(filter_json: str | None) -> ServiceSettings:
+    from dataclasses import replace
+
+    from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_filter
+
+    settings = ServiceSettings.from_environment()
+    return settings if filter_json is None else replace(settings, filter=read_filter(filter_json))
 
 
 def index_to(

@@ -51,8 +51,8 @@ class OpenSearchClient:
             options["http_auth"] = (settings.user, settings.password.reveal())
         self._errors = opensearchpy.exceptions
         self._client = opensearchpy.OpenSearch(
-            [address.base], timeout=settings.timeout, max_retries=0, retry_on_timeout=False, http_compress=True,
-            pool_maxsize=settings.concurrency, **options,
+            [address.base, *settings.hosts], timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
+            http_compress=True, pool_maxsize=settings.concurrency, **options,
         )  # fmt: skip
 
     def send(self, method: str, path: str, params: Mapping[str, str], body: str | None, kind: str) -> Any:
@@ -97,7 +97,7 @@ class ElasticsearchClient:
             options["basic_auth"] = (settings.user, settings.password.reveal())
         self._errors, self._transport_errors = elasticsearch, elastic_transport
         self._client = elasticsearch.Elasticsearch(
-            [address.base], request_timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
+            [address.base, *settings.hosts], request_timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
             http_compress=True, connections_per_node=settings.concurrency, **options,
         )  # fmt: skip
 

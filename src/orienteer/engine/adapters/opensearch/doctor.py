@@ -16,7 +16,7 @@ from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
 from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, STANDARD, FieldInfo
 from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, value_at
+from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, read_passage
 from orienteer.engine.check import EngineContractError, check_engine
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import analyze
@@ -106,19 +106,16 @@ def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
 
 def _sample(service: Service, size: int) -> list[Passage]:
     names = service.settings.names
-    body = {"size": size, "query": {"exists": {"field": names.contents}}, "_source": [names.title, names.text]}
-    found = []
-    for hit in service.search(body)["hits"]["hits"]:
-        title, text = (value_at(hit.get("_source"), name) for name in (names.title, names.text))
-        if isinstance(text, str) and text:
-            found.append(Passage(str(hit["_id"]), title if isinstance(title, str) else "", text))
-    return found
+    body = {"size": size, "query": {"exists": {"field": names.of("contents")}}, "_source": names.stored}
+    rows = service.search(body)["hits"]["hits"]
+    found = [read_passage(names, str(row["_id"]), row.get("_source", {})) for row in rows]
+    return [passage for passage in found if passage.text]
 
 
 def _scores(service: Service, engine: OpenSearchEngine, passages: Sequence[Passage], rng: random.Random) -> Finding:
     """Score words of the passages with our BM25 from the service's own statistics, and compare with its scores."""
     pairs = [(p, rng.choice(terms)) for p in passages if (terms := analyze(p.contents))]
-    name = service.settings.names.contents
+    name = service.settings.names.of("contents")
     legacy = abs(engine.measured["contents"].factor - LEGACY_FACTOR) < 1e-3
     bodies = [
         {
