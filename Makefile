@@ -59,7 +59,14 @@ test-page: $(DEV)  ## the page in Chromium, strange requests, the adapters
 # Real servers, a process a node, their jars from Maven; no part of test-all: it downloads 160 MB and takes half an hour.
 SERVERS ?= opensearch-3:1 opensearch-3:3 opensearch-2:1 opensearch-2:3 elasticsearch-7:1 elasticsearch-7:3
 
-test-opensearch: $(EXTRAS)  ## the tests of OpenSearch and Elasticsearch against real ones (SERVERS='opensearch-3:1')
+NGINX := .cache/nginx
+
+# Debian's package, unpacked here and not installed; without it the tests of TLS through nginx are skipped.
+$(NGINX):
+	@mkdir -p $@; cd $@ && { command -v nginx >/dev/null || { apt-get -qq download nginx 2>/dev/null && dpkg -x nginx_*.deb .; }; } \
+	    || echo "make: no nginx from apt: tests of TLS through it are skipped" >&2
+
+test-opensearch: $(EXTRAS) $(NGINX)  ## the tests of OpenSearch and Elasticsearch against real ones (SERVERS='opensearch-3:1')
 	@status=0; for server in $(SERVERS); do \
 	    echo "== $$server"; \
 	    ORIENTEER_TEST_SERVER=$$server $(BIN)/python -m pytest -rs tests/engine/opensearch $(PYTEST_ARGS) || status=1; \

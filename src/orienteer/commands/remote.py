@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from orienteer.commands.terminal import err, out
+from orienteer.commands.terminal import err, out, progress
 from orienteer.errors import DuplicateIdError
 
 if TYPE_CHECKING:
@@ -103,6 +103,50 @@ def mirror(
     made.close()
     if status and (state.behind or not state.built):
         raise typer.Exit(1)
+
+
+def trial(
+    address: Annotated[str, typer.Argument(help="the index to try: https://host:9200/index", show_default=False)],
+    questions: Annotated[Path, typer.Option(help="questions with answers or judged passages; 50 are enough")],
+    agent: Annotated[str, typer.Option(help="the agent to try")] = "pointer",
+    steps: Annotated[int, typer.Option(help="refinements at most", min=1, max=100)] = 5,
+    limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
+    mirror_folder: Annotated[
+        Path | None, typer.Option("--mirror", help="folder of a mirror: refinements are looked at there")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--out", help="file for the page; none: print it")] = None,
+    filter_json: Filter = None,
+) -> None:
+    """Say on one page whether an agent helps on an index of OpenSearch or Elasticsearch, and what load it makes.
+
+    orienteer trial https://search.example.org:9200/passages --questions questions.jsonl --out trial.md
+    """
+    from itertools import islice
+
+    from orienteer.data import read_questions
+    from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
+    from orienteer.engine.adapters.opensearch.mirror import MirroredEngine
+    from orienteer.engine.adapters.opensearch.service import Service
+    from orienteer.engine.adapters.opensearch.settings import read_address
+    from orienteer.engine.embedded.engine import open_index
+    from orienteer.evaluation.trial import page, run_trial
+
+    service = Service(read_address(address), _settings(filter_json))
+    remote = OpenSearchEngine(service)
+    engine = remote if mirror_folder is None else MirroredEngine(remote, open_index(mirror_folder / "index"))
+    asked = list(islice(read_questions(questions), limit))
+    with progress("sessions") as show:
+        found = run_trial(
+            str(service.address), engine, asked, agent=agent, steps=steps, sent=lambda: service.counters.searches,
+            progress=lambda done: show(done, done.agent),
+        )  # fmt: skip
+    service.close()
+    written = page(found)
+    if report is None:
+        sys.stdout.write(written)
+    else:
+        report.write_text(written, "utf-8")
+        out.print(f"{len(asked)} questions: {escape(str(report))}", soft_wrap=True)
 
 
 def _caught_up(mirror: Mirror) -> MirrorStatus:

@@ -215,9 +215,16 @@ def _is_tls(error: Any) -> bool:
 
 
 def _untrusted(error: Exception) -> ServiceRefusedError:
+    said = " ".join(str(error).split())
+    if "certificate has expired" in said:
+        return ServiceRefusedError("no trusted connection to the service: its certificate has expired; renew it there")
+    if "Hostname mismatch" in said or "doesn't match" in said or "IP address mismatch" in said:
+        return ServiceRefusedError(
+            "no trusted connection to the service: its certificate is for another host; "
+            "use the name that is in it, or have one made for this name"
+        )
     return ServiceRefusedError(
-        f"no trusted connection to the service: {' '.join(str(error).split())[:200]}; "
-        f"name the file of its certificate authority in {PREFIX}CA"
+        f"no trusted connection to the service: {said[:200]}; name the file of its certificate authority in {PREFIX}CA"
     )
 
 
