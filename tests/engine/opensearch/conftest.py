@@ -26,11 +26,11 @@ def cluster() -> Iterator[Any]:
     from servers import Cluster, ServersMissing
 
     product, _, nodes = SERVER.partition(":")
-    try:
-        made = Cluster(product, int(nodes or 1), quick=True).__enter__()
-    except ServersMissing as error:
-        pytest.skip(f"no real servers: {error}")
-    with made:
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(Cluster(product, int(nodes or 1), quick=True))
+        except ServersMissing as error:
+            pytest.skip(f"no real servers: {error}")
         yield made
 
 

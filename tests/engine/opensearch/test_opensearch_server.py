@@ -184,21 +184,26 @@ def test_a_mirror_of_another_index_is_refused(url, tmp_path) -> None:
         Mirror(again, tmp_path)
 
 
-def test_sessions_over_a_mirror_are_those_over_the_service(url, service, tmp_path) -> None:
+def played(engine: Any, questions: int, steps: int) -> list[Any]:
+    """Steps of the shipped agent's sessions, with a stand-in for the reader."""
     from test_opensearch_engine import Reader
 
     from orienteer.agents import make_agent
     from orienteer.session import Environment, Settings, record, run_sessions
 
+    entry = make_agent("pointer", engine, Settings(steps=steps))
+    environment = Environment(engine, Reader(), entry.settings)
+    run = run_sessions(environment, entry.agent, bundled_questions("train")[:questions])
+    return [record(session, environment, entry.name).steps for session in run.sessions]
+
+
+def test_sessions_of_the_shipped_agent_are_those_over_the_embedded_engine(service) -> None:
+    assert played(OpenSearchEngine(service), 1, 2) == played(bundled_engine(), 1, 2)
+
+
+def test_sessions_over_a_mirror_are_those_over_the_service(url, service, tmp_path) -> None:
     Mirror(service, tmp_path).catch_up()
     mirrored = open_mirror(tmp_path, PATIENT)
-
-    def played(engine: Any) -> list[Any]:
-        entry = make_agent("pointer", engine, Settings(steps=3))
-        environment = Environment(engine, Reader(), entry.settings)
-        run = run_sessions(environment, entry.agent, bundled_questions("train")[:3])
-        return [record(session, environment, entry.name).steps for session in run.sessions]
-
-    assert played(mirrored) == played(bundled_engine())
+    assert played(mirrored, 3, 3) == played(bundled_engine(), 3, 3)
     searches = mirrored._engine._service.counters.searches
     assert searches < 60, "refinements were looked at in the mirror"
