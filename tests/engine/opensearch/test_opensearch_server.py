@@ -13,6 +13,7 @@ from orienteer.bundled import bundled_engine, bundled_passages, bundled_question
 from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch import OpenSearchEngine, ServiceSettings
 from orienteer.engine.adapters.opensearch.bulk_load import load
+from orienteer.engine.adapters.opensearch.doctor import examine
 from orienteer.engine.adapters.opensearch.mirror import Mirror, open_mirror
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import FieldNames, read_address
@@ -106,6 +107,17 @@ def test_no_operator_drops_the_mandatory_filter(theirs) -> None:
         assert {hit.id: hit.score for hit in filtered} == {hit.id: hit.score for hit in whole if hit.id in allowed}, (
             str(query)
         )
+
+
+def test_the_doctor_says_what_an_agent_can_use(theirs) -> None:
+    settings = ServiceSettings(timeout=120, names=names(contents="body+note^0.5"), filter='{"term": {"tenant": "a"}}')
+    said = [finding.what for finding in examine(Service(read_address(theirs), settings), sample=10)]
+    for words in ("200 documents are within it", "stands for several indexes", "body (weight 1) and note (weight 0.5)",
+                  "as 'english' changes them"):  # fmt: skip
+        assert any(words in each for each in said), said
+    nobody = ServiceSettings(timeout=120, names=names(), filter='{"term": {"tenant": "nobody"}}')
+    levels = [finding.level for finding in examine(Service(read_address(theirs), nobody), sample=10)]
+    assert "bad" in levels
 
 
 def test_a_passage_that_the_filter_hides_cannot_be_read(theirs) -> None:

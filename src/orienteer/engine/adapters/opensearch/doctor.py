@@ -14,7 +14,7 @@ import numpy as np
 
 from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
-from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, STANDARD, FieldInfo
+from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, OTHER, STANDARD, FieldInfo
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, read_passage
 from orienteer.engine.check import EngineContractError, check_engine
@@ -47,6 +47,7 @@ def examine(
         yield Finding("bad", str(error))
         return
     yield from _index(engine)
+    yield from _reach(service, engine)
     passages = _sample(service, sample)
     if not passages:
         yield Finding("bad", "the index holds no passage with a text", "load some: orienteer index PASSAGES --to URL")
@@ -87,6 +88,24 @@ def _index(engine: OpenSearchEngine) -> Iterator[Finding]:
     if abs(measured.factor - LEGACY_FACTOR) < 1e-3:
         yield Finding("good", f"scores have the older factor {LEGACY_FACTOR}; boosts are sent smaller by it")
     yield Finding("good", f"{measured.passages:,} passages in {info.shards} shard{'s' if info.shards > 1 else ''}")
+
+
+def _reach(service: Service, engine: OpenSearchEngine) -> Iterator[Finding]:
+    """In plain words: what an agent searches here, and what is kept from it."""
+    names, info = service.settings.names, engine.info
+    if service.settings.filter is not None:
+        allowed = service.search({"size": 0, "track_total_hits": True})["hits"]["total"]["value"]
+        what = f"every search carries the filter {service.settings.filter}; {allowed:,} documents are within it"
+        yield Finding("good" if allowed else "bad", what, "" if allowed else "it lets nothing through: check it")
+    if service.several:
+        yield Finding("fair", f"{service.address.index} stands for several indexes, searched as one")
+    fields = " and ".join(f"{name} (weight {weight:g})" for name, weight in names.weighted("contents"))
+    titles = "words of the title alone too" if info.title is not None else "the title not by itself"
+    exact = info.contents.analyzer != OTHER
+    terms = (
+        "as they are written" if exact else f"as {info.contents.analyzer_name!r} changes them, which costs a request"
+    )
+    yield Finding("good", f"an agent can search words and phrases of {fields}, {titles}; terms are taken {terms}")
 
 
 def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
