@@ -24,6 +24,8 @@ public class SearchNode {
                 error.printStackTrace();
             }
         }));
+        // A node never outlives who started it.
+        ProcessHandle.current().parent().ifPresent(parent -> parent.onExit().thenRun(() -> System.exit(0)));
         String[] options = {"-basePath", args[1], "-numOfNode", "1"};
         runnerClass.getMethod("build", String[].class).invoke(runner, (Object) options);
         Thread.currentThread().join();

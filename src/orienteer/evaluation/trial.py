@@ -65,8 +65,8 @@ def page(trial: Trial) -> str:
     count = len(trial.result.questions)
     lines = [
         "# Does an agent help on this index?", "",
-        f"{count} questions, each asked in three ways, over `{trial.address}`. The agent may refine its query "
-        f"{trial.steps} times.", "",
+        f"{count} questions, each asked in three ways, over `{trial.address}`. "
+        f"Refinements of the agent at most: {trial.steps}.", "",
         f"| | {' | '.join(SHOWN)} | seconds a question | searches a question |",
         "|---|" + "---|" * (len(SHOWN) + 2),
     ]  # fmt: skip
