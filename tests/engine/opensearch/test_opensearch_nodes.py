@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orienteer.bundled import bundled_engine, bundled_passages, bundled_questions
-from orienteer.engine.adapters.opensearch import OpenSearchEngine, ServiceSettings
+from orienteer.engine.adapters.opensearch import OpenSearchEngine, ServiceSettings, bulk_load
 from orienteer.engine.adapters.opensearch.bulk_load import load
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import read_address
@@ -126,7 +126,8 @@ def test_no_session_is_lost_or_wrong_when_a_node_hangs(three, service) -> None:
     player.check()
 
 
-def test_a_load_that_a_full_disk_stops_says_so_and_goes_on_afterwards(three) -> None:
+def test_a_load_that_a_full_disk_stops_says_so_and_goes_on_afterwards(three, monkeypatch) -> None:
+    monkeypatch.setattr(bulk_load, "BATCH_PASSAGES", 100)  # some are stored before the disk is full
     settings = ServiceSettings(timeout=60, attempts=2)
     service = Service(read_address(f"{three.url}/full"), settings)
     service.ask("DELETE", "", ignore_unavailable="true")
