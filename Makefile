@@ -2,7 +2,8 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo demo-all serve test test-fast test-train test-all test-page test-opensearch bench lint docs picture results-check clean
+.PHONY: help install demo demo-all serve test test-fast test-train test-all test-page test-opensearch opensearch bench lint \
+	docs picture results-check clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -58,12 +59,26 @@ test-page: $(DEV)  ## the page in Chromium, strange requests, the adapters
 	$(PIP) -e '.[dev,page,langchain,llama-index,pyterrier]'
 	$(BIN)/python -m pytest tests/serve $(PYTEST_ARGS)
 
-# Needs Docker, and is no part of test-all: it downloads and starts real services.
-test-opensearch: $(EXTRAS)  ## the tests of OpenSearch and Elasticsearch against real ones in Docker
-	docker compose -f docker/compose.opensearch.yml up -d --wait
-	ORIENTEER_TEST_SERVICES='http://localhost:9200 http://localhost:9202 http://localhost:9201' \
-	    $(BIN)/python -m pytest tests/engine/opensearch/test_opensearch_server.py $(PYTEST_ARGS); \
-	    status=$$?; docker compose -f docker/compose.opensearch.yml down -v; exit $$status
+# Real servers, a process a node, their jars from Maven; no part of test-all: it downloads 160 MB and takes half an hour.
+SERVERS ?= opensearch-3:1 opensearch-3:3 opensearch-2:1 opensearch-2:3 elasticsearch-7:1 elasticsearch-7:3
+
+NGINX := .cache/nginx
+
+# Debian's package, unpacked here and not installed; without it the tests of TLS through nginx are skipped.
+$(NGINX):
+	@mkdir -p $@; cd $@ && { command -v nginx >/dev/null || { apt-get -qq download nginx 2>/dev/null && dpkg -x nginx_*.deb .; }; } \
+	    || echo "make: no nginx from apt: tests of TLS through it are skipped" >&2
+
+test-opensearch: $(EXTRAS) $(NGINX)  ## the tests of OpenSearch and Elasticsearch against real ones (SERVERS='opensearch-3:1')
+	@status=0; for server in $(SERVERS); do \
+	    echo "== $$server"; \
+	    ORIENTEER_TEST_SERVER=$$server $(BIN)/python -m pytest -rs tests/engine/opensearch $(PYTEST_ARGS) || status=1; \
+	done; exit $$status
+
+NODES ?= 1
+PRODUCT ?= opensearch-3
+opensearch: $(BASE)  ## a real OpenSearch on loopback until Ctrl-C (NODES=3, PRODUCT=opensearch-2 or elasticsearch-7)
+	$(BIN)/python tools/search_servers/servers.py $(PRODUCT) --nodes $(NODES)
 
 bench: $(EXTRAS) $(INDEX)  ## speed beside Lucene (LUCENE_JAR=…) and tantivy
 	$(BIN)/orienteer bench refinements --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)

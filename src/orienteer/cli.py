@@ -18,7 +18,7 @@ from orienteer.commands.dense import dense_join, dense_run, embed
 from orienteer.commands.evaluating import compare, evaluate
 from orienteer.commands.indexing import index, search, sync
 from orienteer.commands.reader import read
-from orienteer.commands.remote import doctor
+from orienteer.commands.remote import doctor, mirror, trial
 from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
@@ -120,7 +120,7 @@ def _warm_up_agents() -> None:
 Command = Callable[..., None]
 
 ROOMS: dict[str, tuple[Command, ...]] = {
-    "Use": (ask, serve, read, search, index, sync, agents, show, mcp, doctor),
+    "Use": (ask, serve, read, search, index, sync, agents, show, mcp, doctor, mirror, trial),
     "Workshop": (why_not, find_query, tune, learn),
     "Judge": (evaluate, compare, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
@@ -129,6 +129,7 @@ BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_mutate, benching.bench_reader, benching.bench_sessions,
     benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak, benching.bench_feel,
+    benching.bench_remote,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():

@@ -142,5 +142,13 @@ class CircuitOpenError(ServiceUnavailableError):
     """The service failed many times in a row and is not asked for a while."""
 
 
+class MirrorError(ServiceError):
+    """A folder that is no mirror, or mirrors another index."""
+
+
+class SearchBudgetError(ServiceError):
+    """As many searches were sent to the service as were allowed."""
+
+
 class ServiceAnswerError(ServiceError):
     """The service understood the question and says no."""

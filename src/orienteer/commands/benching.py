@@ -217,6 +217,24 @@ def bench_scale(
     scale.run(passages, questions, work, counts["--sizes"], counts["--workers"], load, reader, as_json)
 
 
+def bench_remote(
+    address: Annotated[str, typer.Argument(help="the index to measure: https://host:9200/index", show_default=False)],
+    questions: Questions,
+    index: Annotated[Path | None, typer.Option("--index", help="embedded index of the same passages")] = None,
+    limit: Annotated[int, typer.Option(help="how many questions", min=1)] = 10,
+    refinements: Annotated[int, typer.Option(help="of each question at most", min=1)] = 600,
+    batches: Annotated[str, typer.Option(help="searches in a request, to try")] = "1,16,64,256",
+    concurrencies: Annotated[str, typer.Option(help="requests at once, to try")] = "1,2,4,8",
+    as_json: Json = False,
+) -> None:
+    """Cost of a refinement over OpenSearch or Elasticsearch, by batch and concurrency, beside the embedded engine.
+
+    orienteer bench remote http://127.0.0.1:9200/passages --questions dev.jsonl.xz --index my-index
+    """
+    sizes, at_once = _numbers("--batches", batches), _numbers("--concurrencies", concurrencies)
+    benchmark("remote").run(address, questions, index, limit, refinements, sizes, at_once, as_json)
+
+
 def _numbers(option: str, text: str) -> list[int]:
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]

@@ -11,18 +11,21 @@ from orienteer.errors import OrienteerError
 
 if TYPE_CHECKING:
     from orienteer.engine.adapters.opensearch import OpenSearchEngine
+    from orienteer.engine.adapters.opensearch.mirror import MirroredEngine
     from orienteer.engine.embedded.engine import EmbeddedEngine
     from orienteer.engine.sharded.engine import ShardedEngine
 
 BETWEEN_SHARDS = ","
 ON_RAY = "ray:"
+MIRROR = "mirror:"
 
 
 def open_engine(
     address: str | Path, *, threads: int | None = None
-) -> EmbeddedEngine | ShardedEngine | OpenSearchEngine:
+) -> EmbeddedEngine | ShardedEngine | OpenSearchEngine | MirroredEngine:
     """`DIR`, `DIR,DIR,…` (shards of one collection, in their order) or `https://host:9200/index`.
 
+    `mirror:DIR` asks a service and looks at refinements in its mirror (`orienteer mirror`).
     `ray:DIR,DIR,…` puts each shard into an actor of the Ray cluster at RAY_ADDRESS, or of one started on this machine.
     """
     text = str(address)
@@ -30,6 +33,10 @@ def open_engine(
         from orienteer.engine.adapters.opensearch import connect
 
         return connect(text)
+    if text.startswith(MIRROR):
+        from orienteer.engine.adapters.opensearch.mirror import open_mirror
+
+        return open_mirror(text.removeprefix(MIRROR))
     if text.startswith(ON_RAY):
         return _open_on_ray([part for part in text.removeprefix(ON_RAY).split(BETWEEN_SHARDS) if part])
     from orienteer.engine.embedded.engine import open_index
@@ -47,7 +54,7 @@ def absolute(address: str | Path) -> Path:
     text = str(address)
     if is_address(text):
         return Path(text)
-    place = ON_RAY if text.startswith(ON_RAY) else ""
+    place = next((each for each in (ON_RAY, MIRROR) if text.startswith(each)), "")
     parts = [text] if Path(text).is_dir() else text.removeprefix(place).split(BETWEEN_SHARDS)
     return Path(place + BETWEEN_SHARDS.join(str(Path(part).resolve()) for part in parts if part))
 

@@ -1,6 +1,8 @@
 """A test double of OpenSearch and Elasticsearch on loopback: the part of their REST interface that Orienteer speaks.
 
 Documents and searches are real Lucene's (`lucene_index.py`); what is doubled is the door, and faults can be put in it.
+With an `upstream`, a real server's address, only the door is left: requests go through to the server, and come to grief
+as before.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import socket
 import ssl
 import struct
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +24,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lucene_index import BadRequestError, Lucene, LuceneIndex
+from real_index import RealIndexes, forward
 
 FLAVOURS = {
     "opensearch-3": ("3.2.0", "opensearch", False),
@@ -52,16 +56,23 @@ class Seen:
 class Double:
     """The service's state; tests read and change it while it runs."""
 
-    java: Lucene
+    java: Lucene | None
     flavour: str = "opensearch-3"
+    upstream: str | None = None
+    prefix: str = ""  # of every index's name on the server behind
     credentials: str | None = None  # the Authorization header it wants
     faults: list[Fault] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
-    indexes: dict[str, LuceneIndex] = field(default_factory=dict)
+    indexes: Any = field(default_factory=dict)  # LuceneIndex by name
     base: str = ""
     under_way: int = 0
     most_under_way: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        if self.upstream is not None:
+            self.prefix = f"t{uuid.uuid4().hex[:8]}-"
+            self.indexes = RealIndexes(self.upstream, self.prefix)
 
     def requests(self, path: str) -> list[Seen]:
         return [each for each in self.seen if path in each.path]
@@ -144,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(403, _error("security_exception", f"no rights: {self.headers.get('authorization')}"))
         try:
             refused = lines[0:2] if fault == "some" and path.endswith("_bulk") else []
-            status, answer = route(double, self.command, path, params, lines[len(refused) :])
+            status, answer = self._carried_out(path, parts.query, params, lines[len(refused) :])
             if refused:
                 busy = {"type": "rejected_execution_exception", "reason": "queue is full"}
                 answer["items"].insert(
@@ -153,6 +164,15 @@ class _Handler(BaseHTTPRequestHandler):
         except BadRequestError as error:
             status, answer = 400, _error("parsing_exception", str(error))
         return self._send(status, _spoiled(answer, fault))
+
+    def _carried_out(self, path: str, query: str, params: dict[str, str], lines: list[Any]) -> tuple[int, Any]:
+        double = self.double
+        if double.upstream is None:
+            return route(double, self.command, path, params, lines)
+        kind, written = self.headers.get("content-type", ""), [json.dumps(line) for line in lines]
+        ends = "\n" if "ndjson" in kind else ""
+        body = "".join(line + ends for line in written).encode()
+        return forward(double.upstream, double.prefix, self.command, path, query, kind, body)
 
     def _send(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
         self._raw(status, json.dumps(answer).encode(), "application/json", headers)
@@ -220,6 +240,7 @@ def route(double: Double, method: str, path: str, params: dict[str, str], lines:
         raise BadRequestError(f"the test double knows no path {path!r}")
     name, verb = found[1], found[2] or ""
     if method == "PUT" and not verb:
+        assert double.java is not None
         if name in double.indexes:
             return 400, _error("resource_already_exists_exception", f"index [{name}] already exists")
         double.indexes[name] = LuceneIndex(double.java, name, lines[0], FLAVOURS[double.flavour][2])

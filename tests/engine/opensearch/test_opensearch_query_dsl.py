@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from orienteer.engine.adapters.opensearch.analysis import LocalAnalysis
-from orienteer.engine.adapters.opensearch.query_dsl import QueryBuilder, boost_to_send
+from orienteer.engine.adapters.opensearch.query_dsl import COUNTED_BY, QueryBuilder, boost_to_send
 from orienteer.engine.adapters.opensearch.settings import FieldNames
 from orienteer.errors import TooManyClausesError
 from orienteer.query import BOOSTS, Query, Refinement, parse
@@ -46,6 +46,15 @@ def test_equal_clauses_are_joined_and_their_boosts_added() -> None:
 def test_a_phrase_is_a_match_phrase_in_the_words_it_was_written_in() -> None:
     built = builder().build(parse('+(title:"Queen of England")'))
     assert built == {"bool": {"must": [{"match_phrase": {"head": {"query": "Queen of England", "boost": 1.0}}}]}}
+
+
+def test_every_shard_is_asked_for_the_statistics_of_a_field_that_only_a_phrase_searches() -> None:
+    sharded, counting = QueryBuilder(NAMES, LocalAnalysis(), {}, shards=2), {"term": {"head": {"value": COUNTED_BY}}}
+    built = sharded.build(parse('who +(title:"Queen of England")'))
+    assert built is not None
+    assert built["bool"]["should"] == [term("body", "who"), counting]
+    for counted in ('who +(title:"Queen of England") (title:"song"^2)', 'who -(title:"Queen of England")'):
+        assert sharded.build(parse(counted)) == builder().build(parse(counted))
 
 
 def test_a_phrase_of_one_term_and_stop_words_is_a_term() -> None:

@@ -15,6 +15,7 @@ from orienteer.engine.adapters.opensearch.settings import Secret, ServiceSetting
 from orienteer.errors import (
     CircuitOpenError,
     NoServiceIndexError,
+    SearchBudgetError,
     ServiceAnswerError,
     ServiceRefusedError,
     ServiceUnavailableError,
@@ -184,3 +185,53 @@ def test_a_busy_or_refusing_service_does_not_open_the_circuit() -> None:
     for _ in range(3):
         with pytest.raises(ServiceUnavailableError, match="in 5 attempts"):
             asked.ask("GET", "")
+
+
+def test_no_attempt_begins_after_the_deadline() -> None:
+    clock = Clock()
+    retry = Retry(50, CircuitBreaker(100, 20.0, clock), clock.sleep, seed=1, deadline=3.0, clock=clock)
+    made = Service(read_address("http://localhost:9200/passages"), ServiceSettings(attempts=50), Scripted(BUSY), retry)
+    with pytest.raises(ServiceUnavailableError):
+        made.ask("GET", "")
+    assert 1.0 < clock.now <= 3.0
+
+
+def test_a_filter_is_around_every_search_and_documents_are_fetched_by_search() -> None:
+    made, client, _ = service({"responses": [found("a")]}, filter='{"term": {"tenant": "a"}}')
+    query = {"term": {"contents": {"value": "river"}}}
+    made.search({"query": query, "size": 5})
+    made.search({"size": 0})
+    made.fetch(["a"], ["text"])
+    bodies = [json.loads((sent or "").splitlines()[1]) for sent in client.sent]
+    assert [body["query"]["bool"]["filter"] for body in bodies] == [[{"term": {"tenant": "a"}}]] * 3
+    wanted = [query, {"match_all": {}}, {"ids": {"values": ["a"]}}]
+    assert [body["query"]["bool"]["must"] for body in bodies] == [[each] for each in wanted]
+
+
+def test_no_more_searches_are_sent_than_the_budget_allows() -> None:
+    made, client, _ = service({"responses": [found("a"), found("b")]}, budget=3)
+    made.search_many([{"size": 1}, {"size": 2}])
+    with pytest.raises(SearchBudgetError, match=r"the budget of 3 searches .* is spent; raise ORIENTEER_SEARCH_BUDGET"):
+        made.search_many([{"size": 3}, {"size": 4}])
+    assert len(client.sent) == 1
+
+
+def test_requests_retries_and_failures_are_counted_for_prometheus() -> None:
+    made, _, _ = service(BUSY, {"responses": [found("a")]}, BUSY)
+    made._patience._on_retry = lambda failure: made.counters.count_retry(failure.status)
+    made.search({"size": 1})
+    with pytest.raises(ServiceUnavailableError):
+        made.ask("GET", "")
+    text = made.counters.prometheus({"index": 'a"b'})
+    for line in ('orienteer_remote_searches_total{index="a\\"b"} 1',
+                 'orienteer_remote_requests_total{index="a\\"b",kind="_msearch"} 1',
+                 'orienteer_remote_failures_total{index="a\\"b",kind="other"} 1',
+                 'orienteer_remote_retries_total{index="a\\"b",status="503"} 4',
+                 'orienteer_remote_request_seconds_count{index="a\\"b"} 2'):  # fmt: skip
+        assert line in text.splitlines()
+
+
+def test_nothing_is_sent_for_no_documents() -> None:
+    made, client, _ = service({"items": []})
+    assert made.create([]) == []
+    assert client.sent == []

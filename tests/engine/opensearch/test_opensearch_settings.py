@@ -75,6 +75,20 @@ def test_settings_come_from_the_environment() -> None:
     assert settings.names == FieldNames("body", "head", "body")
 
 
+def test_a_field_may_be_several_with_weights() -> None:
+    names = ServiceSettings.from_environment({"ORIENTEER_SEARCH_FIELDS": "contents=body+abstract^0.5,title=head"}).names
+    assert names.weighted("contents") == [("body", 1.0), ("abstract", 0.5)]
+    assert names.of("contents") == "body"
+    assert names.stored == ["head", "body", "abstract"]
+
+
+def test_other_nodes_a_deadline_a_budget_and_a_filter_come_from_the_environment() -> None:
+    given = {"HOSTS": "http://b, https://c:9201/", "DEADLINE": "1.5", "BUDGET": "100", "FILTER": '{"term":{"a":1}}'}
+    settings = ServiceSettings.from_environment({f"ORIENTEER_SEARCH_{name}": value for name, value in given.items()})
+    assert settings.hosts == ("http://b:9200", "https://c:9201")
+    assert (settings.deadline, settings.budget, settings.filter) == (1.5, 100, '{"term": {"a": 1}}')
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -88,6 +102,12 @@ def test_settings_come_from_the_environment() -> None:
         ({"BATCH": "0"}, "expected a number of 1 or more"),
         ({"FIELDS": "body"}, "expected name=field"),
         ({"FIELDS": "abstract=body"}, "a name of contents, title, text, order"),
+        ({"FIELDS": "contents=body^much"}, r"expected fields such as body\+abstract"),
+        ({"FILTER": "tenant=a"}, "the filter is no JSON"),
+        ({"FILTER": '["a"]'}, "the filter is not one query"),
+        ({"HOSTS": "b:9200"}, "is no address"),
+        ({"DEADLINE": "0"}, "expected a number of 0.01 or more"),
+        ({"BUDGET": "none"}, "expected a number of 1 or more"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused(given, complaint) -> None:

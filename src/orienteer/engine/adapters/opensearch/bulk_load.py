@@ -121,6 +121,8 @@ def _prepare(service: Service, shards: int) -> int:
             "loading needs a field each for contents, title, text and order; unset ORIENTEER_SEARCH_FIELDS, "
             "or name four different ones in it"
         )
+    if service.settings.filter is not None:
+        raise ServiceAddressError("a filter is for searching; unset ORIENTEER_SEARCH_FILTER to load passages")
     try:
         meta = read_index_info(service).meta
     except NoServiceIndexError:

@@ -51,8 +51,8 @@ class OpenSearchClient:
             options["http_auth"] = (settings.user, settings.password.reveal())
         self._errors = opensearchpy.exceptions
         self._client = opensearchpy.OpenSearch(
-            [address.base], timeout=settings.timeout, max_retries=0, retry_on_timeout=False, http_compress=True,
-            pool_maxsize=settings.concurrency, **options,
+            [address.base, *settings.hosts], timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
+            http_compress=True, pool_maxsize=settings.concurrency, **options,
         )  # fmt: skip
 
     def send(self, method: str, path: str, params: Mapping[str, str], body: str | None, kind: str) -> Any:
@@ -97,7 +97,7 @@ class ElasticsearchClient:
             options["basic_auth"] = (settings.user, settings.password.reveal())
         self._errors, self._transport_errors = elasticsearch, elastic_transport
         self._client = elasticsearch.Elasticsearch(
-            [address.base], request_timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
+            [address.base, *settings.hosts], request_timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
             http_compress=True, connections_per_node=settings.concurrency, **options,
         )  # fmt: skip
 
@@ -215,9 +215,16 @@ def _is_tls(error: Any) -> bool:
 
 
 def _untrusted(error: Exception) -> ServiceRefusedError:
+    said = " ".join(str(error).split())
+    if "certificate has expired" in said:
+        return ServiceRefusedError("no trusted connection to the service: its certificate has expired; renew it there")
+    if "Hostname mismatch" in said or "doesn't match" in said or "IP address mismatch" in said:
+        return ServiceRefusedError(
+            "no trusted connection to the service: its certificate is for another host; "
+            "use the name that is in it, or have one made for this name"
+        )
     return ServiceRefusedError(
-        f"no trusted connection to the service: {' '.join(str(error).split())[:200]}; "
-        f"name the file of its certificate authority in {PREFIX}CA"
+        f"no trusted connection to the service: {said[:200]}; name the file of its certificate authority in {PREFIX}CA"
     )
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
-from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, STANDARD, FieldInfo
+from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, OTHER, STANDARD, FieldInfo
 from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, value_at
+from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, explained_numbers, read_passage
 from orienteer.engine.check import EngineContractError, check_engine
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import analyze
@@ -47,6 +47,7 @@ def examine(
         yield Finding("bad", str(error))
         return
     yield from _index(engine)
+    yield from _reach(service, engine)
     passages = _sample(service, sample)
     if not passages:
         yield Finding("bad", "the index holds no passage with a text", "load some: orienteer index PASSAGES --to URL")
@@ -89,6 +90,24 @@ def _index(engine: OpenSearchEngine) -> Iterator[Finding]:
     yield Finding("good", f"{measured.passages:,} passages in {info.shards} shard{'s' if info.shards > 1 else ''}")
 
 
+def _reach(service: Service, engine: OpenSearchEngine) -> Iterator[Finding]:
+    """In plain words: what an agent searches here, and what is kept from it."""
+    names, info = service.settings.names, engine.info
+    if service.settings.filter is not None:
+        allowed = service.search({"size": 0, "track_total_hits": True})["hits"]["total"]["value"]
+        what = f"every search carries the filter {service.settings.filter}; {allowed:,} documents are within it"
+        yield Finding("good" if allowed else "bad", what, "" if allowed else "it lets nothing through: check it")
+    if service.several:
+        yield Finding("fair", f"{service.address.index} stands for several indexes, searched as one")
+    fields = " and ".join(f"{name} (weight {weight:g})" for name, weight in names.weighted("contents"))
+    titles = "words of the title alone too" if info.title is not None else "the title not by itself"
+    exact = info.contents.analyzer != OTHER
+    terms = (
+        "as they are written" if exact else f"as {info.contents.analyzer_name!r} changes them, which costs a request"
+    )
+    yield Finding("good", f"an agent can search words and phrases of {fields}, {titles}; terms are taken {terms}")
+
+
 def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
     advice = "load the passages again with `orienteer index --to` for the embedded engine's results"
     if field.analyzer == STANDARD:
@@ -106,19 +125,16 @@ def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
 
 def _sample(service: Service, size: int) -> list[Passage]:
     names = service.settings.names
-    body = {"size": size, "query": {"exists": {"field": names.contents}}, "_source": [names.title, names.text]}
-    found = []
-    for hit in service.search(body)["hits"]["hits"]:
-        title, text = (value_at(hit.get("_source"), name) for name in (names.title, names.text))
-        if isinstance(text, str) and text:
-            found.append(Passage(str(hit["_id"]), title if isinstance(title, str) else "", text))
-    return found
+    body = {"size": size, "query": {"exists": {"field": names.of("contents")}}, "_source": names.stored}
+    rows = service.search(body)["hits"]["hits"]
+    found = [read_passage(names, str(row["_id"]), row.get("_source", {})) for row in rows]
+    return [passage for passage in found if passage.text]
 
 
 def _scores(service: Service, engine: OpenSearchEngine, passages: Sequence[Passage], rng: random.Random) -> Finding:
     """Score words of the passages with our BM25 from the service's own statistics, and compare with its scores."""
     pairs = [(p, rng.choice(terms)) for p in passages if (terms := analyze(p.contents))]
-    name = service.settings.names.contents
+    name = service.settings.names.of("contents")
     legacy = abs(engine.measured["contents"].factor - LEGACY_FACTOR) < 1e-3
     bodies = [
         {

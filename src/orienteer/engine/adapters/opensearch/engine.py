@@ -15,7 +15,7 @@ from orienteer.engine.adapters.opensearch.index_info import OTHER, IndexInfo, re
 from orienteer.engine.adapters.opensearch.query_dsl import QueryBuilder
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_address
-from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, FieldStatistics, Statistics, value_at
+from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, FieldStatistics, Statistics, read_passage
 from orienteer.engine.embedded import bm25
 from orienteer.engine.protocol import Hit
 from orienteer.errors import ServiceAnswerError, UnknownFieldError, UnknownPassageError
@@ -46,7 +46,7 @@ class OpenSearchEngine:
             for name in FIELDS
         }
         factors = {name: LEGACY_FACTOR for name, field in self.measured.items() if _is_legacy(field)}
-        self._builder = QueryBuilder(self._names, self.analysis, factors)
+        self._builder = QueryBuilder(self._names, self.analysis, factors, self.info.shards)
         self._analyze = lru_cache(1 << 14)(self._terms)
 
     @property
@@ -138,16 +138,10 @@ class OpenSearchEngine:
         return [hits[at] for at in best]
 
     def _fetched(self, ids: Sequence[str]) -> list[Passage]:
-        names = self._names
-        source = f"{names.title},{names.text}"
-        rows = self._service.ask_list("POST", "/_mget", {"ids": list(ids)}, "docs", len(ids), _source=source)
-        passages = []
-        for passage_id, row in zip(ids, rows, strict=True):
-            if not row.get("found"):
-                raise UnknownPassageError(f"{self._service.address} holds no passage {passage_id!r}")
-            title, text = (_text(value_at(row.get("_source"), name)) for name in (names.title, names.text))
-            passages.append(Passage(passage_id, title, text))
-        return passages
+        rows = self._service.fetch(ids, self._names.stored)
+        if missing := next((each for each in ids if each not in rows), None):
+            raise UnknownPassageError(f"{self._service.address} holds no passage {missing!r}")
+        return [read_passage(self._names, each, rows[each]) for each in ids]
 
 
 def connect(address: str | Path, settings: ServiceSettings | None = None) -> OpenSearchEngine:
@@ -162,7 +156,3 @@ def _is_legacy(field: FieldStatistics) -> bool:
 def _score(row: Mapping[str, Any]) -> float:
     """A score as the float32 that the service printed."""
     return float(np.float32(row["_score"]))
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)

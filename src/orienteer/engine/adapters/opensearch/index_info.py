@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orienteer.engine.adapters.opensearch.service import Service
@@ -39,22 +39,39 @@ class IndexInfo:
 def read_index_info(service: Service) -> IndexInfo:
     """Raises `ServiceIndexError` for an index that cannot be searched."""
     answer, address, names = service.describe(), service.address, service.settings.names
-    if len(answer) > 1:
-        raise ServiceIndexError(f"{address.index!r} stands for several indexes: {', '.join(sorted(answer))}; name one")
-    [whole] = answer.values()
-    mapping, settings = whole.get("mappings", {}), whole["settings"]["index"]
-    shards, uuid = int(settings.get("number_of_shards", 1)), str(settings.get("uuid", ""))
-    contents = _field(mapping, settings, names.contents)
+    service.several = len(answer) > 1
+    newest = answer[max(answer)]  # of a data stream, or of indexes by date behind an alias
+    service.newest = replace(address, index=max(answer))
+    mapping, settings = newest.get("mappings", {}), newest["settings"]["index"]
+    every = [each["settings"]["index"] for each in answer.values()]
+    shards = sum(int(each.get("number_of_shards", 1)) for each in every)
+    uuid = "+".join(sorted(str(each.get("uuid", "")) for each in every))
+    contents = _field(mapping, settings, names.of("contents"))
+    _refuse_unlike(answer, address.index, [name for name, _ in names.weighted("contents")])
     if contents is None:
         texts = sorted(name for name, each in mapping.get("properties", {}).items() if each.get("type") == "text")
         raise ServiceIndexError(
-            f"{address} has no text field {names.contents!r} to search; it has {', '.join(texts) or 'none'}; "
+            f"{address} has no text field {names.of('contents')!r} to search; it has {', '.join(texts) or 'none'}; "
             "name the fields, for instance ORIENTEER_SEARCH_FIELDS=contents=body,title=headline"
         )
     return IndexInfo(
-        uuid, shards, contents, _field(mapping, settings, names.title),
-        _at(mapping, names.order).get("type") in ("long", "integer"), mapping.get("_meta", {}).get(META, {}),
+        uuid, shards, contents, _field(mapping, settings, names.of("title")),
+        not service.several and _at(mapping, names.order).get("type") in ("long", "integer"),
+        mapping.get("_meta", {}).get(META, {}),
     )  # fmt: skip
+
+
+def _refuse_unlike(answer: Mapping[str, Any], name: str, fields: Sequence[str]) -> None:
+    """Indexes behind one name must read their text in one way, or a word would mean several terms."""
+    kinds: dict[tuple[str, ...], str] = {}
+    for index, whole in answer.items():
+        found = [_field(whole.get("mappings", {}), whole["settings"]["index"], field) for field in fields]
+        kinds[tuple(each.analyzer_name if each else "no text field" for each in found)] = index
+    if len(kinds) > 1:
+        told = "; ".join(f"{index}: {', '.join(kind)}" for kind, index in sorted(kinds.items()))
+        raise ServiceIndexError(
+            f"{name!r} stands for indexes that read {', '.join(fields)} differently ({told}); name one"
+        )
 
 
 def _at(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:

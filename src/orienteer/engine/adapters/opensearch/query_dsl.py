@@ -18,6 +18,10 @@ from orienteer.errors import TooManyClausesError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import MAX_CLAUSES
 
+# A shard that has no word of a phrase leaves its passages out of the field's statistics (PhraseQuery asks for them only
+# where a word is there; TermQuery always does). A term that no passage has makes it count them.
+COUNTED_BY = "\ue000orienteer"
+
 OCCUR = {"or": "should", "^": "should", "+": "must", "-": "must_not"}
 
 
@@ -37,11 +41,12 @@ class QueryBuilder:
 
     `factors`: by what each field's similarity multiplies a boost. Lucene's BM25 was once (k1 + 1) times what it is
     now, and Elasticsearch and OpenSearch 2 kept that; boosts are sent smaller by it, and scores come out as Lucene's.
+    `shards`: those of the index; with more than one, every searched field's statistics are asked of each.
     """
 
-    def __init__(self, names: FieldNames, analysis: Analysis, factors: Mapping[str, float]):
+    def __init__(self, names: FieldNames, analysis: Analysis, factors: Mapping[str, float], shards: int = 1):
         self._names, self._analysis = names, analysis
-        self._factors = factors
+        self._factors, self._shards = factors, shards
 
     def build(self, query: Query) -> dict[str, Any] | None:
         """None for a query that can match nothing: one without any clause that finds a passage."""
@@ -90,14 +95,31 @@ class QueryBuilder:
             for occur, group in groups.items()
             if group
         }
+        if uncounted := self._uncounted(groups):
+            clauses.setdefault("should", []).extend(
+                {"term": {name: {"value": COUNTED_BY}}}
+                for field in uncounted
+                for name, _ in self._names.weighted(field)
+            )
         return {"bool": clauses}
 
+    def _uncounted(self, groups: Mapping[str, Group]) -> list[str]:
+        """Fields that are searched for phrases only, in an index of several shards."""
+        scored = [] if self._shards == 1 else [key for occur in ("must", "should") for key in groups[occur]]
+        counted = {key.field for key in scored if len(key.terms) == 1}
+        return sorted({key.field for key in scored} - counted)
+
     def _clause(self, text: ClauseKey, words: str, boost: float) -> dict[str, Any]:
-        name = self._names.of(text.field)
-        sent = boost_to_send(np.float32(boost), self._factors.get(text.field, 1.0))
-        if len(text.terms) == 1:
-            return {"term": {name: {"value": text.terms[0][1], "boost": sent}}}
-        return {"match_phrase": {name: {"query": words, "boost": sent}}}
+        """One clause; over several fields, the sum of theirs with their weights."""
+        factor = self._factors.get(text.field, 1.0)
+        clauses: list[dict[str, Any]] = []
+        for name, weight in self._names.weighted(text.field):
+            sent = boost_to_send(np.float32(boost * weight), factor)
+            if len(text.terms) == 1:
+                clauses.append({"term": {name: {"value": text.terms[0][1], "boost": sent}}})
+            else:
+                clauses.append({"match_phrase": {name: {"query": words, "boost": sent}}})
+        return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses}}
 
 
 def _add_refinement(groups: dict[str, Group], refinement: Refinement, terms: PositionedTerms) -> None:

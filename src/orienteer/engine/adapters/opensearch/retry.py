@@ -59,13 +59,18 @@ class Retry:
         breaker: CircuitBreaker,
         sleep: Callable[[float], None] = time.sleep,
         seed: int | None = None,
+        deadline: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        on_retry: Callable[[Failure], None] = lambda failure: None,
     ):
         self._attempts, self._breaker, self._sleep = attempts, breaker, sleep
+        self._deadline, self._clock, self._on_retry = deadline, clock, on_retry
         # Jitter, so that callers do not retry at the same time. No result depends on it.
         self._draw = random.Random(seed)
 
     def run(self, request: Callable[[], T]) -> T:
-        """The result of `request`; its last `Failure` where no attempt succeeds."""
+        """The result of `request`; its last `Failure` where none succeeds before attempts or time run out."""
+        started = self._clock()
         for attempt in range(1, self._attempts + 1):
             self._breaker.enter()
             try:
@@ -77,7 +82,11 @@ class Retry:
                     self._breaker.failed()
                 if not failure.retryable or attempt == self._attempts:
                     raise
-                self._sleep(self._wait(attempt, failure.retry_after))
+                wait = self._wait(attempt, failure.retry_after)
+                if self._deadline is not None and self._clock() - started + wait > self._deadline:
+                    raise
+                self._on_retry(failure)
+                self._sleep(wait)
             else:
                 self._breaker.succeeded()
                 return answer

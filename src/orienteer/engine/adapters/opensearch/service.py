@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from orienteer.engine.adapters.opensearch.clients import JSON, LINES, Client, Failure, open_client, scrub
+from orienteer.engine.adapters.opensearch.counters import Counters
 from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
 from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, ServiceSettings
 from orienteer.errors import (
     NoServiceIndexError,
+    SearchBudgetError,
     ServiceAnswerError,
     ServiceError,
     ServiceRefusedError,
@@ -38,8 +42,15 @@ class Service:
     ):
         self.address, self.settings = address, settings
         self._client = client if client is not None else open_client(address, settings)
-        self._patience = retry or Retry(settings.attempts, CircuitBreaker())
+        self.counters = Counters()
+        self._patience = retry or Retry(
+            settings.attempts, CircuitBreaker(), deadline=settings.deadline,
+            on_retry=lambda failure: self.counters.count_retry(failure.status),
+        )  # fmt: skip
         self._secrets = settings.secrets()
+        self._filter = None if settings.filter is None else json.loads(settings.filter)
+        self.several = False  # whether the name is an alias or a data stream of several indexes
+        self.newest = address  # one index of them, for requests that take no more than one
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -58,15 +69,16 @@ class Service:
     ) -> list[Any]:
         """A list in the answer, of a known length where there is one; an answer without it is no answer."""
         written = json.dumps(body)
+        whole = (self.newest if path == "/_analyze" else self.address).path + path
 
         def request() -> list[Any]:
-            answer = self._client.send(method, self.address.path + path, params, written, JSON)
+            answer = self._client.send(method, whole, params, written, JSON)
             found = answer.get(key) if isinstance(answer, dict) else None
             if not isinstance(found, list) or (length is not None and len(found) != length):
                 raise Failure(f"an answer to {path[1:]} without the expected {key}", retryable=True)
             return found
 
-        return self._carry_out(request)
+        return self._carry_out(request, path[1:])
 
     def describe(self) -> dict[str, Any]:
         """Mappings and settings of the index by its name, or of each of them where the name stands for several."""
@@ -98,8 +110,11 @@ class Service:
         return self.search_many([body])[0]
 
     def search_many(self, bodies: Sequence[Body]) -> list[dict[str, Any]]:
-        """The answers to many searches: in batches, some batches at once. Equal bodies are asked once."""
-        written = [json.dumps(body) for body in bodies]
+        """The answers to many searches: in batches, some batches at once. Equal bodies are asked once.
+
+        Every search of Orienteer goes through here, and here the mandatory filter is put around it.
+        """
+        written = [json.dumps(self._filtered(body)) for body in bodies]
         wanted = list(dict.fromkeys(written))
         size = self.settings.batch
         batches = [wanted[at : at + size] for at in range(0, len(wanted), size)]
@@ -107,8 +122,39 @@ class Service:
         known = dict(zip(wanted, found, strict=True))
         return [known[text] for text in written]
 
+    def search_shard(self, shard: int, body: Body) -> list[Any]:
+        """The hits of one shard, in the order that the body asks for; the mandatory filter is kept here too."""
+        written = json.dumps(self._filtered(body))
+        params = {"preference": f"_shards:{shard}", "allow_partial_search_results": "false"}
+
+        def request() -> list[Any]:
+            answer = self._client.send("POST", f"{self.address.path}/_search", params, written, JSON)
+            if (failure := _incomplete(answer)) is not None:
+                raise failure
+            return list(answer["hits"]["hits"])
+
+        self.counters.count_searches(1)
+        return self._carry_out(request, "_search")
+
+    def fetch(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Stored fields of documents by id; those that are not there, or not for the filter, are left out."""
+        if self.settings.filter is None and not self.several:
+            rows = self.ask_list("POST", "/_mget", {"ids": list(ids)}, "docs", len(ids), _source=",".join(fields))
+            return {str(row["_id"]): row.get("_source", {}) for row in rows if row.get("found")}
+        body = {"query": {"ids": {"values": list(ids)}}, "size": len(ids), "_source": list(fields)}
+        return {str(row["_id"]): row.get("_source", {}) for row in self.search(body)["hits"]["hits"]}
+
+    def _filtered(self, body: Body) -> Body:
+        """The search with the mandatory filter around its query, where there is one. Scores stay as they are."""
+        if self._filter is None:
+            return body
+        wanted = body.get("query", {"match_all": {}})
+        return {**body, "query": {"bool": {"must": [wanted], "filter": [self._filter]}}}
+
     def create(self, documents: Sequence[tuple[str, Body]]) -> list[bool]:
         """Store documents by id. False where the service already holds that id, whatever is in it."""
+        if not documents:
+            return []  # a server refuses a bulk request without a body
         stored: dict[int, bool] = {}
         lines = [
             json.dumps({"create": {"_id": name}}) + "\n" + json.dumps(body, ensure_ascii=False) + "\n"
@@ -132,7 +178,7 @@ class Service:
             for failure in sorted(failures, key=lambda each: each.retryable):
                 raise failure
 
-        self._carry_out(request)
+        self._carry_out(request, "_bulk")
         return [stored[at] for at in range(len(lines))]
 
     def in_parallel(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
@@ -165,14 +211,25 @@ class Service:
             for failure in sorted(failures, key=lambda each: each.retryable):
                 raise failure
 
-        self._carry_out(request)
+        budget = self.settings.budget
+        if self.counters.count_searches(len(bodies)) > (budget or sys.maxsize):
+            raise SearchBudgetError(
+                f"the budget of {budget:,} searches to {self.address} is spent; "
+                f"raise {PREFIX}BUDGET, or look at a mirror: orienteer mirror {self.address} --out DIR"
+            )
+        self._carry_out(request, "_msearch")
         return [answers[at] for at in range(len(bodies))]
 
-    def _carry_out(self, request: Callable[[], T]) -> T:
+    def _carry_out(self, request: Callable[[], T], kind: str = "other") -> T:
+        started, failed = time.perf_counter(), True
         try:
-            return self._patience.run(request)
+            answer = self._patience.run(request)
+            failed = False
+            return answer
         except Failure as failure:
             raise self._error(failure) from None
+        finally:
+            self.counters.count_request(kind, time.perf_counter() - started, failed=failed)
 
     def _error(self, failure: Failure) -> ServiceError:
         address, settings = self.address, self.settings

@@ -5,13 +5,18 @@ ORIENTEER_SEARCH_USER, ORIENTEER_SEARCH_PASSWORD  a user of the service
 ORIENTEER_SEARCH_CA                             file of certificates to trust
 ORIENTEER_SEARCH_CLIENT_CERT, _CLIENT_KEY       files of a client certificate
 ORIENTEER_SEARCH_VERIFY=0                       trust any certificate (for trials only)
-ORIENTEER_SEARCH_FIELDS=contents=body,title=headline,text=body
+ORIENTEER_SEARCH_FIELDS=contents=body+abstract^0.5,title=headline,text=body
+ORIENTEER_SEARCH_FILTER                         JSON of a query that every search carries, as {"term": {"tenant": "a"}}
 ORIENTEER_SEARCH_CLIENT                         auto, opensearch or elasticsearch
+ORIENTEER_SEARCH_HOSTS=https://b:9200,https://c:9200  other nodes of the same cluster, for when the first is away
 ORIENTEER_SEARCH_TIMEOUT, _ATTEMPTS, _CONCURRENCY, _BATCH
+ORIENTEER_SEARCH_DEADLINE                       seconds for one call with all its attempts
+ORIENTEER_SEARCH_BUDGET                         searches that one process may send
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from base64 import b64encode
@@ -107,7 +112,11 @@ def _example() -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """What an index calls the two searched fields, the stored text, and the place of a passage in the collection."""
+    """What an index calls the two searched fields, the stored text, and the place of a passage in the collection.
+
+    Each of the first three may be several, `body+abstract^0.5`: the first decides how words become terms, and a word's
+    score is the sum of its weighted scores in all of them.
+    """
 
     contents: str = "contents"
     title: str = "title"
@@ -115,7 +124,25 @@ class FieldNames:
     order: str = "orienteer_order"
 
     def of(self, name: str) -> str:
-        return self.title if name == "title" else self.contents
+        """The first of the index's fields behind `contents` or `title`."""
+        return self.weighted(name)[0][0]
+
+    def weighted(self, name: str) -> list[tuple[str, float]]:
+        """All of them, with their weights."""
+        return _weighted(self.title if name == "title" else self.contents)
+
+    @property
+    def titles(self) -> list[str]:
+        return [name for name, _ in _weighted(self.title)]
+
+    @property
+    def texts(self) -> list[str]:
+        return [name for name, _ in _weighted(self.text)]
+
+    @property
+    def stored(self) -> list[str]:
+        """Every field that a passage is made of."""
+        return [*self.titles, *self.texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +162,10 @@ class ServiceSettings:
     attempts: int = 6  # of one request; the waits between six add up to some eight seconds
     concurrency: int = 4  # requests under way at once
     batch: int = 64  # searches in one request
+    hosts: tuple[str, ...] = ()  # other nodes of the same cluster
+    deadline: float | None = None  # seconds for one request with all its attempts
+    budget: int | None = None  # searches that may be sent
+    filter: str | None = None  # JSON of a query that a passage must match to be found, counted or read
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServiceSettings:
@@ -143,8 +174,19 @@ class ServiceSettings:
             for name, value in (os.environ if environment is None else environment).items()
             if name.startswith(PREFIX) and value
         }
-        known = {"API_KEY", "USER", "PASSWORD", "CA", "CLIENT_CERT", "CLIENT_KEY", "VERIFY", "CLIENT", "FIELDS"}
-        known |= {"TIMEOUT", "ATTEMPTS", "CONCURRENCY", "BATCH"}
+        known = {
+            "API_KEY",
+            "USER",
+            "PASSWORD",
+            "CA",
+            "CLIENT_CERT",
+            "CLIENT_KEY",
+            "VERIFY",
+            "CLIENT",
+            "FIELDS",
+            "FILTER",
+        }
+        known |= {"TIMEOUT", "ATTEMPTS", "CONCURRENCY", "BATCH", "HOSTS", "DEADLINE", "BUDGET"}
         if unknown := sorted(set(given) - known):
             raise ServiceAddressError(
                 f"unknown setting {PREFIX}{unknown[0]} in the environment; known are {', '.join(sorted(known))}"
@@ -175,6 +217,10 @@ class ServiceSettings:
             attempts=_number(given, "ATTEMPTS", 6, 1),
             concurrency=_number(given, "CONCURRENCY", 4, 1),
             batch=_number(given, "BATCH", 64, 1),
+            hosts=tuple(_host(part) for part in given.get("HOSTS", "").split(",") if part.strip()),
+            deadline=_number(given, "DEADLINE", 1.0, 0.01) if "DEADLINE" in given else None,
+            budget=_number(given, "BUDGET", 1, 1) if "BUDGET" in given else None,
+            filter=read_filter(given["FILTER"]) if "FILTER" in given else None,
         )
 
     def secrets(self) -> list[str]:
@@ -183,6 +229,44 @@ class ServiceSettings:
         if self.user is not None and self.password is not None:
             plain.append(b64encode(f"{self.user}:{self.password.reveal()}".encode()).decode())
         return [text for text in plain if text]
+
+
+def _host(text: str) -> str:
+    """Another node's address, without an index: `https://host:9200`."""
+    return read_address(text.strip().rstrip("/") + "/any").base
+
+
+def read_filter(text: str) -> str:
+    """A filter as the user writes it, checked: a JSON object with one kind of query in it."""
+    try:
+        query = json.loads(text)
+    except ValueError as error:
+        raise ServiceAddressError(f"the filter is no JSON ({error}); {_EXAMPLE_FILTER}") from None
+    if not isinstance(query, dict) or len(query) != 1 or not isinstance(next(iter(query.values())), dict):
+        raise ServiceAddressError(f"the filter is not one query; {_EXAMPLE_FILTER}")
+    return json.dumps(query)
+
+
+_EXAMPLE_FILTER = """write it as {"term": {"tenant": "a"}} or {"bool": {"filter": [ … ]}}"""
+
+
+def _weighted(text: str) -> list[tuple[str, float]]:
+    found = []
+    for part in text.split("+"):
+        name, _, weight = part.partition("^")
+        found.append((name, float(weight or 1)))
+    return found
+
+
+def _check_weights(text: str) -> None:
+    for part in text.split("+"):
+        name, caret, weight = part.partition("^")
+        try:
+            fit = bool(name) and (not caret or 0 < float(weight) < 1e6)
+        except ValueError:
+            fit = False
+        if not fit:
+            raise ServiceAddressError(f"{PREFIX}FIELDS holds {text!r}; expected fields such as body+abstract^0.5")
 
 
 def _field_names(text: str) -> FieldNames:
@@ -194,6 +278,7 @@ def _field_names(text: str) -> FieldNames:
             raise ServiceAddressError(
                 f"{PREFIX}FIELDS holds {pair!r}; expected name=field with a name of {', '.join(known)}"
             )
+        _check_weights(theirs)
         chosen[name] = theirs
     if "contents" in chosen:
         chosen.setdefault("text", chosen["contents"])

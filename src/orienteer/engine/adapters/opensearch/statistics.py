@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.analysis import Analysis
 from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.settings import FieldNames
 
 _REMEMBERED = 1 << 20  # frequencies kept
 _TOGETHER = 512  # frequencies asked for at once, where one is missing
@@ -51,8 +53,8 @@ class Statistics:
                 self._known = {}
             others = [other for other in self._expected if (field, other) not in self._known and other != term]
         wanted = [term, *others[-_TOGETHER:]]
-        name = self._service.settings.names.of(field)
-        answers = self._service.search_many([_counting(_term(name, each)) for each in wanted])
+        names = [name for name, _ in self._service.settings.names.weighted(field)]
+        answers = self._service.search_many([_counting(_in_any(names, each)) for each in wanted])
         counts = [int(answer["hits"]["total"]["value"]) for answer in answers]
         with self._lock:
             self._known.update(((field, each), count) for each, count in zip(wanted, counts, strict=True))
@@ -62,10 +64,11 @@ class Statistics:
         """Learn about a field from the explanation of one score; by counting where there is none to be read."""
         names = self._service.settings.names
         name, exists = names.of(field), {"exists": {"field": names.of(field)}}
-        sample = self._service.search({"size": 8, "query": exists, "_source": [names.title, names.text]})
+        sample = self._service.search({"size": 8, "query": exists, "_source": [name, *names.stored]})
         for hit in sample["hits"]["hits"]:
             source = hit.get("_source", {})
-            text = str(value_at(source, names.title if field == "title" else names.text) or "")
+            passage = read_passage(names, "", source)
+            text = _text(value_at(source, name)) or (passage.title if field == "title" else passage.text)
             [terms] = analysis.positioned_terms(field, [text[:2000]])
             if not terms:
                 continue
@@ -101,6 +104,19 @@ def explained_numbers(tree: Any) -> dict[str, float]:
     return found
 
 
+def read_passage(names: FieldNames, passage_id: str, source: Mapping[str, Any]) -> Passage:
+    """A stored document as a passage; several fields of text are joined by line breaks."""
+    title, text = (
+        "\n".join(found for name in fields if (found := _text(value_at(source, name))))
+        for fields in (names.titles, names.texts)
+    )
+    return Passage(passage_id, title, text)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def value_at(source: Any, name: str) -> Any:
     """A field of a stored document; `a.b` is b inside a, unless a field is written `a.b`."""
     if isinstance(source, Mapping) and name in source:
@@ -112,6 +128,11 @@ def value_at(source: Any, name: str) -> Any:
 
 def _term(name: str, term: str) -> dict[str, Any]:
     return {"term": {name: {"value": term}}}
+
+
+def _in_any(names: Sequence[str], term: str) -> dict[str, Any]:
+    clauses = [_term(name, term) for name in names]
+    return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses}}
 
 
 def _counting(query: dict[str, Any]) -> dict[str, Any]:
