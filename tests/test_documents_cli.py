@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +14,7 @@ from orienteer import __version__
 from orienteer.cli import app
 from orienteer.engine import build_index, open_index, update_index
 from orienteer.errors import DataError, FilterError, FolderOccupiedError
+from orienteer.query import parse
 
 
 def run(*arguments: object):
@@ -95,3 +99,27 @@ def test_sync_follows_the_folder_and_a_filter_narrows_a_search(documents, tmp_pa
     assert isinstance(run("search", index, "old", "--where", "folder").exception, FilterError)
     merged = run("index", "--out", index, "--merge", "--json")
     assert json.loads(merged.stdout)["passages"] == 1
+
+
+_MEASURED = """
+import resource, sys
+from orienteer.engine.embedded.folder_sync import sync_folder
+result = sync_folder(sys.argv[1], sys.argv[2])
+print(result.manifest.passages, len(result.unreadable), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_a_file_of_200_mb_among_all_others_is_indexed_in_bounded_memory(tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent / "data"))
+    from make_documents import UNREADABLE, make_documents
+
+    make_documents(tmp_path / "documents", large=True)
+    command = [sys.executable, "-c", _MEASURED, str(tmp_path / "documents"), str(tmp_path / "index")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    passages, unreadable, megabytes = map(int, done.stdout.split())
+    assert passages > 100_000
+    assert unreadable == len(UNREADABLE)
+    assert megabytes < 1500
+    hits = list(open_index(tmp_path / "index").search(parse("wombatorium"), 5))
+    assert [hit.id.partition("#")[0] for hit in hits] == ["large.txt"]
