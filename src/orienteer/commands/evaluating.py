@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -67,9 +65,9 @@ def evaluate(
     if pack:
         pack_summaries(out_dir)
     if as_json:
-        sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
+        print_json({name: dict(row) for name, row in result.metrics.items()})
     else:
-        out.print(f"{len(asked)} questions × {len(names)} agents: {out_dir / 'report.md'}")
+        out.print(f"{len(asked)} questions × {len(names)} agents: {plain(str(out_dir / 'report.md'))}")
 
 
 def compare(

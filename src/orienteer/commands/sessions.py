@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Column, Table
 
-from orienteer.commands.terminal import out, plain, print_json
+from orienteer.commands.terminal import out, plain, print_json, write_json
 from orienteer.defaults import AGENT
 from orienteer.errors import OrienteerError
 
@@ -47,7 +46,7 @@ def ask(
     searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, where=where, **options)
     answer = searcher.ask(" ".join(words))
     if as_json:
-        sys.stdout.write(to_line(answer.record).decode())
+        write_json(to_line(answer.record).decode())
         return
     for line in console_lines(answer.record, seconds=answer.cost.seconds):
         out.print(line, soft_wrap=True)
@@ -80,7 +79,7 @@ def show(
     for kept in read_records(sessions):
         if not session_id or kept.question.id == session_id:
             if as_json:
-                sys.stdout.write(to_line(kept).decode())
+                write_json(to_line(kept).decode())
                 return
             for line in console_lines(kept, every_step=True):
                 out.print(line, soft_wrap=True)
