@@ -21,6 +21,7 @@ from orienteer.reader.protocol import Reading
 
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
+_WINDOWS_A_CORE = 8  # that one caller queues at a time
 
 Outputs = tuple[float, NDArray[np.float32], NDArray[np.float32]]  # selection, starts and ends of the text's pieces
 
@@ -89,10 +90,13 @@ class TrainedReader:
         """
         # Longest first, so that no core ends up alone with a long one.
         order = sorted(range(len(windows)), key=lambda i: -len(windows[i].ids))
-        mapped = self._workers.map if self._workers else map
         outputs: list[Any] = [None] * len(windows)
-        for i, output in zip(order, mapped(self._outputs, [windows[i] for i in order]), strict=True):
-            outputs[i] = output
+        # A few at a time, so that a caller with few windows does not wait for all of another one's.
+        for start in range(0, len(order), _WINDOWS_A_CORE * self._threads):
+            some = order[start : start + _WINDOWS_A_CORE * self._threads]
+            mapped = self._workers.map if self._workers else map
+            for i, output in zip(some, mapped(self._outputs, [windows[i] for i in some]), strict=True):
+                outputs[i] = output
         return outputs
 
     def _outputs(self, window: Window) -> Outputs:
