@@ -53,8 +53,14 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
 
-def operations(folder: Path) -> dict[str, Operation]:
-    return {**_index_operations(folder), "session save": _session_save(), **_checkpoint()}
+def operations(folder: Path, only: str) -> dict[str, Operation]:
+    """All operations, or those of one kind."""
+    kinds: dict[str, Callable[[], dict[str, Operation]]] = {
+        "session": lambda: {"session save": _session_save()},
+        "training": _checkpoint,
+        "index": lambda: _index_operations(folder),
+    }
+    return {name: each for kind, make in kinds.items() if only in ("", kind) for name, each in make().items()}
 
 
 def _index_operations(folder: Path) -> dict[str, Operation]:
@@ -175,8 +181,8 @@ def _in_fork(operation: Operation, path: Path, point: int, mode: str) -> tuple[i
     return (code, True) if code < 0 else (code % 16, code < 16)
 
 
-def run(out: Path | None = None, stride: int = 1, as_json: bool = False) -> bool:
-    """Tries every point and prints what was found; True where nothing was lost."""
+def run(out: Path | None = None, stride: int = 1, as_json: bool = False, only: str = "") -> bool:
+    """Tries every point and prints what was found; True where nothing was lost. `only`: one kind."""
     if sys.platform != "linux" or shutil.which("cc") is None:
         from orienteer.errors import OrienteerError
 
@@ -187,7 +193,7 @@ def run(out: Path | None = None, stride: int = 1, as_json: bool = False) -> bool
             source = Path(__file__).with_name("crash_shim.c")
             subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
             command = [sys.executable, __file__, "--stride", str(stride), *(["--json"] if as_json else [])]
-            command += ["--out", str(out)] if out else []
+            command += [*(["--out", str(out)] if out else []), *(["--only", only] if only else [])]
             environment = {**os.environ, "LD_PRELOAD": str(shim), SHIM: str(shim)}
             return subprocess.run(command, env=environment).returncode == 0
     from orienteer.engine.embedded.warmup import warm_up
@@ -195,15 +201,16 @@ def run(out: Path | None = None, stride: int = 1, as_json: bool = False) -> bool
     warm_up()
     started, rows, failures = time.monotonic(), [], []
     with tempfile.TemporaryDirectory(prefix="orienteer-crash-") as name:
-        for operation, each in operations(Path(name)).items():
+        for operation, each in operations(Path(name), only).items():
             for mode in MODES:
                 outcome = try_all(operation, each, mode, Path(name), stride)
                 rows.append({"operation": operation, "fault": mode, "points": outcome.tried, **outcome.found})
                 failures += outcome.failures
                 print(f"{operation}, {mode}: {outcome.tried} points, {len(outcome.failures)} lost", file=sys.stderr)
-    result = {"points": rows, "failures": failures, "seconds": round(time.monotonic() - started, 1)}
-    if out is not None:
-        out.write_text(json.dumps(result, indent=1) + "\n")
+                seconds = round(time.monotonic() - started, 1)
+                result = {"stride": stride, "points": rows, "failures": failures, "seconds": seconds}
+                if out is not None:  # after every row: a killed run has a report too
+                    out.write_text(json.dumps(result, indent=1) + "\n")
     if as_json:
         print(json.dumps(result))
     for failure in failures[:20]:
@@ -215,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("--only", default="", choices=("", "session", "training", "index"))
     parser.add_argument("--json", action="store_true", dest="as_json")
     sys.exit(0 if run(**vars(parser.parse_args())) else 1)
 

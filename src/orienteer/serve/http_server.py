@@ -64,9 +64,9 @@ def http_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
     limits = limits or ConnectionLimits()
     connections = min(limits.connections, max(1, raise_file_limit() - _RESERVED_FILES))
     config = uvicorn.Config(
-        app, http=partial(BoundedConnection, limits=limits, connections=connections), ws="none",  # type: ignore[arg-type]
+        app, http=partial(BoundedConnection, limits=limits, connections=connections), ws="none",
         access_log=False, log_level="warning", timeout_graceful_shutdown=3, server_header=False,
-        timeout_keep_alive=limits.idle, h11_max_incomplete_event_size=_HEAD_BYTES,  # type: ignore[arg-type]
+        timeout_keep_alive=limits.idle, h11_max_incomplete_event_size=_HEAD_BYTES,
     )  # fmt: skip
     return uvicorn.Server(config)
 
@@ -99,7 +99,7 @@ class BoundedConnection(H11Protocol):
         self._waits_for = ""
         self.since = time.monotonic()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         if len(self.connections) > self._most and self._displaces_itself():
             return
