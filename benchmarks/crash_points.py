@@ -143,7 +143,8 @@ def try_all(name: str, operation: Operation, mode: str, folder: Path, stride: in
         if code == _FAILED or (mode != "kill" and hit and code == 0 and found != after):
             outcome.failures.append(f"{where}: no clear error (exit {code})")
         try:
-            operation.perform(path)  # whoever comes next goes on
+            if found != after:
+                operation.perform(path)  # whoever comes next goes on
             if operation.state(path) != after:
                 outcome.failures.append(f"{where}: the next writer makes another state")
         except Exception as error:
