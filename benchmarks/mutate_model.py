@@ -129,9 +129,10 @@ class ModelTarget:
             nonlocal model
             model = OPENERS[sample.kind](folder)
 
-        steps = {"open": attempt(open_model)}
-        if not steps["open"]:
-            steps["use"] = attempt(lambda: self._work(sample.kind, model))
+        with np.errstate(all="ignore"):  # huge weights overflow: nonsense, not a failure
+            steps = {"open": attempt(open_model)}
+            if not steps["open"]:
+                steps["use"] = attempt(lambda: self._work(sample.kind, model))
         return steps
 
     def _work(self, kind: str, model: Any) -> None:
