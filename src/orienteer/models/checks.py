@@ -38,6 +38,8 @@ def check_values(tensors: Mapping[str, NDArray[Any]]) -> None:
             raise ValueError(
                 f"{name}: {value.ndim} dimensions of {value.dtype.name}; expected at most 2 of float or int8"
             )
+        if value.dtype == np.int8 and value.ndim != 2:
+            raise ValueError(f"{name}: int8 in {value.ndim} dimensions; only a matrix has int8 rows")
         if value.dtype != np.int8 and not np.isfinite(value).all():
             raise ValueError(f"{name}: holds numbers that are not finite")
         if (scale := tensors.get(f"{name}.scale")) is not None and (
@@ -84,6 +86,8 @@ def check_bert(config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], t
     for norm in norms:
         shapes |= {f"{norm}.LayerNorm.{part}": (width,) for part in ("weight", "bias")}
     check_shapes(tensors, shapes)
+    if tensors[_POSITIONS].dtype == np.int8:
+        raise ValueError(f"{_POSITIONS} is int8; expected float")
     check_vocabulary(tokenizer, len(tensors[_WORDS]))
 
 

@@ -30,8 +30,8 @@ T = TypeVar("T")
 _UNLIMITED = 1 << 30
 _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
 _MAX_KINDS = 4096  # of steps, whose times are known
-_QUICK_SECONDS = 0.3  # a step that takes longer goes to the slow lane
-_QUICK_PASSAGES = 20  # what a question may read in the quick lane while its time is not known
+_QUICK_SECONDS = 0.3  # an agent whose step takes longer goes to the slow lane
+_QUICK_PASSAGES = 20  # what a question or a click may read in the quick lane
 _LATEST = 0.5  # the weight of the latest time in the mean
 
 
@@ -71,10 +71,10 @@ class StepTimes:
         self._seconds: dict[Hashable, float] = {}
 
     def is_quick(self, job: StepJob) -> bool:
-        seconds = self._seconds.get(_kind(job))
-        if seconds is None:
-            return not isinstance(job.session, Question) or job.settings.hits <= _QUICK_PASSAGES
-        return seconds <= _QUICK_SECONDS
+        """A person's click is bounded by what it reads; on a busy machine its time would say the wrong thing."""
+        if job.agent is None:
+            return job.settings.hits <= _QUICK_PASSAGES
+        return self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS
 
     def add(self, jobs: Sequence[StepJob], seconds: float) -> None:
         """`seconds` is what one of the jobs took. An unknown agent's first time counts in full."""
