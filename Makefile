@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo demo-all serve test test-fast test-train test-all test-page test-opensearch opensearch bench lint \
-	docs picture results-check clean
+	docs lock picture results-check clean
 
 PYTHON      ?= python3 python3.14 python3.13 python3.12 python3.11 python
 PYTEST_ARGS ?=
@@ -21,6 +21,8 @@ DOCS    := .venv/.docs-installed
 LUCENE  := $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
 DEBIANS := .cache/lucene
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+LOCKED  := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r
+ITSELF  := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,11 +87,12 @@ bench: $(EXTRAS) $(INDEX)  ## speed beside Lucene (LUCENE_JAR=…) and tantivy
 	$(BIN)/orienteer bench search --index $(INDEX) --questions $(QUESTIONS) $(LUCENE)
 	$(BIN)/orienteer bench index $(PASSAGES) $(LUCENE)
 
-lint: $(DEV)  ## ruff, mypy, the order of imports
+lint: $(DEV)  ## ruff, mypy, the order of imports, locked packages and their licences
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/packages.py
 
 docs: $(DOCS)  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -97,6 +100,15 @@ docs: $(DOCS)  ## the documentation as a site, in site/
 
 results-check: $(DEV)  ## the numbers in README and docs are those of the files under results/
 	$(BIN)/python tools/check_results.py
+
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+    --no-header --no-annotate --upgrade -c constraints.txt pyproject.toml requirements/build.in
+
+lock: $(BASE)  ## requirements/*.lock anew: the exact files that make installs, for every platform
+	$(PIP) uv
+	$(UV_COMPILE) --extra serve -o requirements/serve.lock
+	$(UV_COMPILE) --extra dev -o requirements/dev.lock
+	$(UV_COMPILE) --extra serve --extra docs -o requirements/docs.lock
 
 picture: $(DEV)  ## the import graph in ARCHITECTURE.md's picture
 	$(BIN)/python tools/import_graph.py docs/pictures/imports.svg
@@ -106,7 +118,7 @@ clean:  ## remove all that make made
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are newer than what they were made from, so that a second `make install` is instant.
-$(BASE): pyproject.toml constraints.txt
+$(BASE): pyproject.toml constraints.txt requirements/serve.lock
 	@for python in $(PYTHON); do \
 	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	        "$$python" -m venv .venv && exit 0; \
@@ -114,20 +126,21 @@ $(BASE): pyproject.toml constraints.txt
 	    fi; \
 	done; \
 	echo "make: found no Python 3.11 or later among: $(PYTHON); name one: make PYTHON=/path/to/python3" >&2; exit 1
-	$(PIP) -e '.[serve]'
+	$(LOCKED) requirements/serve.lock
+	$(ITSELF)
 	$(BIN)/orienteer warmup
 	@touch $@
 
-$(DEV): $(BASE)
-	$(PIP) -e '.[dev]'
+$(DEV): $(BASE) requirements/dev.lock
+	$(LOCKED) requirements/dev.lock
 	@touch $@
 
 $(TRAIN): $(DEV)
 	$(PIP) -e '.[dev,train]'
 	@touch $@
 
-$(DOCS): $(BASE)
-	$(PIP) -e '.[docs]'
+$(DOCS): $(BASE) requirements/docs.lock
+	$(LOCKED) requirements/docs.lock
 	@touch $@
 
 $(EXTRAS): $(BASE)

@@ -14,7 +14,7 @@ compiled with bounds checks of their own, and an access outside an array, which 
 traceback.
 
     python benchmarks/mutate.py index --count 100000 --bounds
-    python benchmarks/mutate.py model --count 20000
+    python benchmarks/mutate.py models --count 20000
 """
 
 from __future__ import annotations
@@ -224,6 +224,8 @@ def _target(kind: str, folder: Path) -> Target:
         import mutate_index
 
         return mutate_index.IndexTarget(folder)
+    tests = Path(__file__).parents[1] / "tests"  # whose small models are the samples
+    sys.path += [str(tests / part) for part in ("session", "reader", "agents/pointer", "agents/t5", "agents/muzero")]
     import mutate_model
 
     return mutate_model.ModelTarget(folder)
@@ -262,12 +264,18 @@ def run(
         for step, times in sorted(result.steps.items()):
             print(f"  {step:32} {times:,}")
         for failure in result.failures[:20]:
-            print(json.dumps(failure))
+            print(json.dumps(failure)[-600:])
     return fine
 
 
 def _report(count: int) -> Callable[[Result], None]:
+    shown = 0
+
     def report(result: Result) -> None:
+        nonlocal shown
+        for failure in result.failures[shown:]:
+            print(str(failure)[-500:], file=sys.stderr)
+        shown = len(result.failures)
         kinds = Counter(str(failure["kind"]) for failure in result.failures)
         print(
             f"{result.tried:,} of {count:,}, {result.outcomes} outcomes, pool {result.pool}, failures {dict(kinds)}",
@@ -279,7 +287,7 @@ def _report(count: int) -> Callable[[Result], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kind", choices=("index", "model"))
+    parser.add_argument("kind", choices=("index", "models"))
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--bounds", action="store_true")

@@ -129,14 +129,14 @@ BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_mutate, benching.bench_reader, benching.bench_sessions,
     benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak, benching.bench_feel,
-    benching.bench_remote,
+    benching.bench_remote, benching.bench_isolation, benching.bench_crash_points,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():
     for command in commands:
         app.command(rich_help_panel=room)(command)
 for command in BENCHMARKS:
-    bench.command(command.__name__.removeprefix("bench_"))(command)
+    bench.command(command.__name__.removeprefix("bench_").replace("_", "-"))(command)
 app.add_typer(train, name="train", rich_help_panel="Teach")
 app.add_typer(bench, name="bench", rich_help_panel="Judge")
 

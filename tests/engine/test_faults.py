@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,20 @@ def test_no_kill_no_damage_and_no_full_disk_loses_a_commit() -> None:
     check_whole(result)
     assert [result[name]["tried"] for name in ("kills", "corruptions", "full_disks")] == [12, 39, 10]
     assert result["steps"]["tried"] > 20
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_every_write_of_a_saved_session_interrupted_leaves_the_old_or_the_new_one() -> None:
+    result = outcome("crash_points.py", "--only", "session")
+    assert result["failures"] == []
+    assert [row["fault"] for row in result["points"] if row["points"] >= 3] == ["kill", "EIO", "ENOSPC"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_every_write_of_everything_interrupted_leaves_the_old_or_the_new_state() -> None:
+    assert outcome("crash_points.py")["failures"] == []
 
 
 @pytest.mark.slow

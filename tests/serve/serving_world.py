@@ -30,6 +30,8 @@ from orienteer.data.passage import Passage
 from orienteer.engine import Hit, ReferenceEngine
 from orienteer.query import Query, Refinement
 from orienteer.reader.protocol import Reading
+from orienteer.serve.http_server import ConnectionLimits, http_server
+from orienteer.serve.http_server import listening as listen
 from orienteer.session import STOP, Action, Observation
 from orienteer.session.agent import StepNotes, TreeNode, tree_explanation
 
@@ -97,10 +99,11 @@ class GatedEngine(ReferenceEngine):
 
 
 @contextmanager
-def listening(app: Any) -> Iterator[str]:
-    """The app on a free port; its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+def listening(app: Any, limits: ConnectionLimits | None = None) -> Iterator[str]:
+    """The app on a free port, as the commands serve it; its address."""
+    with listen("127.0.0.1", 0) as listener:
+        server = http_server(app, limits)
+        server.config.timeout_graceful_shutdown = 1
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/"

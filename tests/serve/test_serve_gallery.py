@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,27 @@ def test_a_gallery_that_is_not_there_says_how_to_have_one(make_client: MakeClien
 def test_what_the_gallery_does_not_hold_is_not_found(client: TestClient) -> None:
     assert client.get("/api/gallery/sessions", params={"agent": "nobody"}).status_code == 404
     assert client.post("/api/gallery/open", params={"agent": "bm25", "number": 999}).status_code == 404
+
+
+def test_one_bad_record_is_left_out_and_the_others_are_shown(
+    make_client: MakeClient, evaluated: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(evaluated, copy)
+    file = copy / "sessions" / "wanderer.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    hostile = [b"{}\n", b"[" * 10_000 + b"\n", b"\xff\n", lines[0].replace(b'"steps":', b'"steps":7,"x":')]
+    file.write_bytes(b"".join([hostile[0], lines[0], *hostile[1:], *lines[1:]]))
+    metrics = json.loads((copy / "metrics.json").read_text())
+    (copy / "metrics.json").write_text(
+        json.dumps({**metrics, "odd": 7, "list": [1], "bm25": {"Top-5": "many"}, "_run": []})
+    )
+    client = make_client(evaluation=copy)
+    gallery = client.get("/api/gallery")
+    assert gallery.status_code == 200
+    assert list(gallery.json()["agents"]) == ["wanderer"]
+    page = client.get("/api/gallery/sessions", params={"agent": "wanderer", "limit": 100}).json()
+    assert [row["number"] for row in page["rows"]] == list(range(len(lines)))
+    for number in (0, 1, len(lines) - 1):
+        opened = client.post("/api/gallery/open", params={"agent": "wanderer", "number": number}).json()
+        assert opened["question"] == page["rows"][number]["question"]

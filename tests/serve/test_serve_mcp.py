@@ -13,13 +13,14 @@ import pytest
 from lexical_reader import LexicalReader
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from serving_world import TIMEOUT, free_port, listening
+from serving_world import TIMEOUT, GatedReader, free_port, listening
 from small_world import PASSAGES
 from tiny import save_tiny
 
 from orienteer import __version__
 from orienteer.data.passage import Passage
 from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index, open_index
+from orienteer.serve import Limits
 from orienteer.serve.mcp import WARNING, http_app, make_server
 
 T = TypeVar("T")
@@ -59,8 +60,8 @@ def check_both(tools: list[str], searched: Any, researched: Any) -> None:
     assert result["untrusted_answer"]
     assert len(result["passages"]) == 5
     assert [step["number"] for step in result["steps"]] == [0, 1, 2, 3]
-    assert result["steps"][0]["action"] == "question"
-    queries = [step for step in result["steps"] if step["action"] != "undo"]
+    assert result["steps"][0]["untrusted_action"] == "question"
+    queries = [step for step in result["steps"] if step["untrusted_action"] != "undo"]
     assert result["queries"] == len(queries)
 
 
@@ -177,9 +178,38 @@ def test_passages_are_marked_as_untrusted(engine: EmbeddedEngine) -> None:
     for result in (searched.structured_content, researched.structured_content):
         assert result["warning"] == WARNING
         for passage in result["passages"]:
-            assert "text" not in passage
+            assert not passage.keys() & {"id", "title", "text", "source", "answer"}
             assert passage["untrusted_text"]
+            assert passage["untrusted_id"]
+    for step in researched.structured_content["steps"]:
+        assert not step.keys() & {"action", "query", "entered", "left"}  # words and ids of passages
     assert WARNING in searched.content[0].text
+
+
+@pytest.mark.long
+def test_more_research_than_allowed_is_told_to_come_back() -> None:
+    reader = GatedReader()
+    server = make_server({"lighthouses": ReferenceEngine(PASSAGES)}, reader, limits=Limits(running=1))
+
+    async def work() -> list[Any]:
+        async with Client(server) as client:
+            tasks = [asyncio.create_task(client.call_tool("research", {"question": QUESTION})) for _ in range(2)]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)  # the gate is shut: only a refusal comes
+            reader.gate.set()
+            return await asyncio.gather(*tasks)
+
+    results = sorted(in_time(work), key=lambda result: bool(result.is_error))
+    assert [result.is_error for result in results] == [False, True]
+    assert "1 agents are at work" in results[1].content[0].text
+
+
+def test_sessions_over_http_end_when_nobody_uses_them_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = make_server({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader())
+    options: dict[str, Any] = {}
+    monkeypatch.setattr(server, "streamable_http_app", lambda **given: options.update(given))
+    http_app(server, "127.0.0.1")
+    assert 0 < options["session_idle_timeout"] <= 3600
+    assert 0 < options["max_sessions"] <= 10_000
 
 
 @pytest.mark.long

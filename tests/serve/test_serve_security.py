@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from fastapi.testclient import TestClient
 from serving_world import MakeClient
 from typer.testing import CliRunner
 
 from orienteer.cli import app
-from orienteer.commands.serving import check_address
+from orienteer.commands.serving import _EscapingFormatter, check_address
 from orienteer.serve import Limits
 from orienteer.serve.errors import TokenNeededError
+from orienteer.serve.security import HEADERS
 
 TOKEN = "correct-horse-battery"
 
@@ -50,6 +53,64 @@ def test_a_page_of_another_site_may_not_ask(client: TestClient) -> None:
     assert refused.status_code == 403
     same_origin = client.post("/api/search", json={"query": "lamp"}, headers={"origin": "http://127.0.0.1"})
     assert same_origin.status_code == 200
+
+
+def test_a_malformed_origin_is_refused_not_a_failure(client: TestClient) -> None:
+    for origin in (b"http://[::1", b"http://[", b"null", b"//", b"http://a]b/", b"", b"\xff", b"http://127.0.0.1@evil"):
+        answer = client.get("/health", headers={"origin": origin})
+        assert answer.status_code == 403
+        assert answer.json()["kind"] == "OriginError"
+
+
+def test_refusals_and_failures_carry_the_security_headers(make_client: MakeClient) -> None:
+    client = make_client(token=TOKEN, limits=Limits(body=100))
+    token = {"authorization": f"Bearer {TOKEN}"}
+    client.app.add_api_route("/fails", _fail)  # type: ignore[attr-defined]
+    answers = {
+        401: client.get("/api/about"),
+        403: client.get("/api/about", headers={"origin": "http://evil.example"}),
+        413: client.post("/api/search", content=b"x" * 200, headers=token),
+        404: client.get("/nowhere", headers=token),
+        405: client.request("BREW", "/api/about", headers=token),
+        422: client.post("/api/search", json={}, headers=token),
+        500: client.get("/fails", headers=token),
+    }
+    assert {status: answer.status_code for status, answer in answers.items()} == {each: each for each in answers}
+    for answer in answers.values():
+        assert HEADERS.items() <= dict(answer.headers).items()
+    assert "secret detail" not in answers[500].text
+
+
+def _fail() -> None:
+    raise RuntimeError("secret detail")
+
+
+def test_a_length_of_thousands_of_digits_is_refused(client: TestClient) -> None:
+    headers = {"content-length": "1" * 5000, "content-type": "application/json"}
+    assert client.post("/api/search", content=b"{}", headers=headers).status_code == 413
+
+
+def test_metrics_of_invented_methods_are_one_series(client: TestClient) -> None:
+    for number in range(20):
+        client.request(f"BREW{number}", f"/nowhere/{number}")
+    metrics = client.get("/metrics").text
+    assert "BREW" not in metrics
+    assert 'orienteer_requests_total{method="other",route="other",status="404"} 20.0' in metrics
+
+
+def test_the_access_log_has_one_line_a_request_and_no_control_character(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "orienteer.access"):
+        client.get("/x%0a127.0.0.1%20%22GET%20/admin%22%20200%1b]0;title%07%c2%9b31m%e2%80%ae")
+    [line] = [record.getMessage() for record in caplog.records if record.name == "orienteer.access"]
+    assert line.isprintable()
+    assert line.isascii()
+
+
+def test_a_log_line_with_control_characters_is_escaped_whoever_wrote_it() -> None:
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "a %s", ("\x1b]0;title\x07\nb\x9b31m",), None)
+    assert _EscapingFormatter("%(message)s").format(record).isprintable()
 
 
 def test_a_form_of_another_site_is_no_json(client: TestClient) -> None:

@@ -16,15 +16,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from orienteer.agents.action_space import SLOTS, nearest_slot, open_slots, usable_terms
+from orienteer.agents.action_space import OPERATORS, SLOTS, nearest_slot, open_slots, usable_terms
 from orienteer.agents.passage_terms import passage_terms
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
+from orienteer.models.checks import linear_shapes
 from orienteer.reader.encoding import Marks, pieces
 from orienteer.session import Lexicon, Observation, ObservedPassage, Term
 from orienteer.session.score import K
@@ -388,6 +390,21 @@ def pool(states: NDArray[np.float32], occurrences: NDArray[np.int16], terms: int
         sums = np.add.reduceat(states[occurrences[:, 2]], starts, axis=0)
         out[groups[starts]] = sums / counts[:, None].astype(np.float32)
     return out.reshape(terms, len(SOURCES) * width)
+
+
+def head_shapes(tensors: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+    """The shapes of a pointer's head, which follow from the encoder's width and the length of `mix.bias`."""
+    words, mix = tensors.get("encoder.embeddings.word_embeddings.weight"), tensors.get("mix.bias")
+    if words is None or words.ndim != 2 or mix is None:
+        raise ValueError("the word table or mix.bias is missing")
+    width, hidden = words.shape[1], mix.size
+    around = width + len(STATE_FEATURES)
+    return {
+        **linear_shapes("term", hidden, len(SOURCES) * width + len(TERM_FEATURES)),
+        **linear_shapes("moment", hidden, around), **linear_shapes("mix", hidden, hidden),
+        **linear_shapes("slots", len(SLOTS), hidden),
+        **linear_shapes("whole", hidden, around + len(OPERATORS) + hidden), **linear_shapes("outcome", 2, hidden),
+    }  # fmt: skip
 
 
 def check_features(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from orienteer.commands.terminal import out, print_json, progress
+from orienteer.commands.terminal import out, plain, print_json, progress
 from orienteer.commands.training import World, questions_of
 from orienteer.errors import OrienteerError
 from orienteer.workers import Progress
@@ -76,5 +76,5 @@ def _table(judged: dict[str, tuple[Judged, Judged]]) -> Table:
         table.add_column(column, justify="left" if column in ("agent", "order") else "right")
     for name, orders in judged.items():
         for order, measures in zip(("ps", "agreement, held out"), orders, strict=True):
-            table.add_row(name, order, *(f"{value:.1f}" for value in measures))
+            table.add_row(plain(name), order, *(f"{value:.1f}" for value in measures))
     return table

@@ -80,7 +80,7 @@ def bench_fuzz(
 
 
 def bench_mutate(
-    kind: Annotated[str, typer.Argument(help="what to mutate: index or model")] = "index",
+    kind: Annotated[str, typer.Argument(help="what to mutate: index or models")] = "index",
     count: Annotated[int, typer.Option(help="how many mutants", min=1)] = 10_000,
     seed: Annotated[int, typer.Option(help="of the mutations")] = 26,
     bounds: Annotated[
@@ -93,8 +93,8 @@ def bench_mutate(
 
     orienteer bench mutate index --count 100000 --bounds
     """
-    if kind not in ("index", "model"):
-        raise OrienteerError(f"cannot mutate {kind!r}; expected index or model")
+    if kind not in ("index", "models"):
+        raise OrienteerError(f"cannot mutate {kind!r}; expected index or models")
     if not benchmark("mutate").run(kind, count, seed, bounds, as_json, lineage):
         raise typer.Exit(1)
 
@@ -166,6 +166,33 @@ def bench_sessions(
     orienteer bench sessions --index my-index --questions dev.jsonl.xz
     """
     benchmark("sessions").run(index, questions, reader, limit, naive, grammar, as_json)
+
+
+def bench_isolation(
+    seconds: Annotated[float, typer.Option(help="of each phase, alone and beside", min=1)] = 60.0,
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the report, JSON")] = None,
+    as_json: Json = False,
+) -> None:
+    """What a light user notices of a heavy one: p50 and p99 by action, alone and beside.
+
+    orienteer bench isolation --seconds 60
+    """
+    if not benchmark("isolation").run(seconds, out_file, as_json):
+        raise typer.Exit(1)
+
+
+def bench_crash_points(
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the report, JSON")] = None,
+    stride: Annotated[int, typer.Option(help="every so many calls", min=1)] = 1,
+    only: Annotated[str, typer.Option(help="session, training or index; none: all of them")] = "",
+    as_json: Json = False,
+) -> None:
+    """Kill, fail or fill the disk at every call that changes a file: the old state or the new one (needs cc).
+
+    orienteer bench crash-points
+    """
+    if not benchmark("crash_points").run(out_file, stride, as_json, only):
+        raise typer.Exit(1)
 
 
 def bench_soak(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orienteer.commands.terminal import err, out, progress
+from orienteer.commands.terminal import err, out, plain, print_json, progress
 
 if TYPE_CHECKING:
     from orienteer.dense import EmbedWorkers
@@ -78,10 +76,12 @@ def embed(
     if as_json:
         row = {"embeddings": str(out_dir), "passages": manifest.passages, "shards": len(manifest.shards),
                "embedded": there, "made": made, "encoder": manifest.encoder}  # fmt: skip
-        sys.stdout.write(json.dumps(row) + "\n")
+        print_json(row)
     else:
         part = f"{there:,} of " if there < manifest.passages else ""
-        out.print(f"{part}{manifest.passages:,} passages in {out_dir}, {made:,} of them made now", soft_wrap=True)
+        out.print(
+            f"{part}{manifest.passages:,} passages in {plain(str(out_dir))}, {made:,} of them made now", soft_wrap=True
+        )
 
 
 def _pool(index: Path, encoder: str | None, workers: int, ray: str | None) -> EmbedWorkers | None:
@@ -158,8 +158,8 @@ def _print_run(file: Path, notes: RunNotes, as_json: bool) -> None:
     if as_json:
         row = {"run": str(file), "questions": len(notes.questions), "depth": notes.depth, "passages": notes.passages,
                "covers": notes.covers, "question_vectors": notes.question_vectors}  # fmt: skip
-        sys.stdout.write(json.dumps(row) + "\n")
+        print_json(row)
         return
     there = count_passages(notes.covers)
     part = f", found in {there:,} of {notes.passages:,}" if there < notes.passages else ""
-    out.print(f"{len(notes.questions):,} questions × {notes.depth} passages{part}: {file}", soft_wrap=True)
+    out.print(f"{len(notes.questions):,} questions × {notes.depth} passages{part}: {plain(str(file))}", soft_wrap=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
@@ -91,13 +89,12 @@ def evaluate(
         if pack:
             pack_summaries(Path(folder))
     if as_json:
-        sys.stdout.write(json.dumps({name: dict(row) for name, row in result.metrics.items()}) + "\n")
-        return
+        return print_json({name: dict(row) for name, row in result.metrics.items()})
     out.print(_metrics_table(result))
     judged = result.run["judged"]
     unjudged = f", {len(asked) - judged:,} of them without answers or judgements" if judged < len(asked) else ""
-    where = f": {out_dir / 'report.md'}" if out_dir else ""
-    out.print(f"{len(asked):,} questions × {len(names)} agents{unjudged}{where}", soft_wrap=True)
+    where = f": {plain(str(out_dir / 'report.md'))}" if out_dir else ""
+    return out.print(f"{len(asked):,} questions × {len(names)} agents{unjudged}{where}", soft_wrap=True)
 
 
 def compare(

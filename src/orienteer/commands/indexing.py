@@ -114,7 +114,8 @@ def index(
     if not as_json and (passages or delete is not None):
         skipped = f", {bad:,} bad rows left out" if bad else ""
         terms = f", {manifest.counts['terms']:,} terms" if manifest.base is None else ""
-        out.print(f"{manifest.passages:,} passages{terms} in {out_dir} ({seconds:.1f} s{skipped})")
+        where = plain(str(out_dir))
+        out.print(f"{manifest.passages:,} passages{terms} in {where} ({seconds:.1f} s{skipped})")
     vectors = _make_vectors(out_dir, encoder, as_json) if encoder is not None else None
     if as_json:
         print_json({"index": str(out_dir), **manifest.counts, "passages": manifest.passages, "bad_rows": bad,
@@ -300,7 +301,7 @@ def _verify(path: Path, as_json: bool) -> None:
         print_json({"index": str(path), "files": len(files), "bytes": size, "damaged": []})
     else:
         out.print(
-            f"{path} is whole: {len(files)} files, {size:,} bytes ({time.perf_counter() - started:.1f} s)",
+            f"{plain(str(path))} is whole: {len(files)} files, {size:,} bytes ({time.perf_counter() - started:.1f} s)",
             soft_wrap=True,
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orienteer.commands.options import with_options
-from orienteer.commands.terminal import err, out
+from orienteer.commands.terminal import err, out, plain
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.training.config import option
 
@@ -132,16 +132,17 @@ def train_muzero(options: MuZeroOptions) -> None:
     )  # fmt: skip
     place = train(config, run, parts, shown, _show)
     if place.stopped:
-        out.print(f"stopped: {place.stopped}")
+        out.print(f"stopped: {place.stopped}", markup=False)
     size = _ship(options.out / BEST, options.out / "agent")
-    out.print(f"{options.out / 'agent'}: {size / 1e6:.1f} MB; play it as muzero={options.out / 'agent'}")
+    agent = options.out / "agent"
+    out.print(f"{agent}: {size / 1e6:.1f} MB; play it as muzero={agent}", markup=False)
     if options.publish:
         if size > LARGEST:
             raise OrienteerError(
                 f"an agent of {size / 1e6:.1f} MB; expected at most {LARGEST / 1e6:.0f}: a smaller --base makes one"
             )
         _ship(options.out / BEST, SHIPPED)
-        out.print(f"{SHIPPED}: play it as muzero")
+        out.print(f"{SHIPPED}: play it as muzero", markup=False)
 
 
 def _ids(sessions: Sequence[Path]) -> frozenset[str]:
@@ -181,7 +182,7 @@ def _demonstrations(
         for episode in some:
             found.append(replace(episode, number=-1 - len(found)))
             if len(found) % _SHOWN == 0:
-                err.print(f"[dim]{file.name}: {len(found):,} sessions encoded in all[/]")
+                err.print(f"[dim]{plain(file.name)}: {len(found):,} sessions encoded in all[/]")
     return found
 
 
@@ -233,4 +234,4 @@ def _show(progress: ChunkReport) -> None:
     values += [(f"dev {name}", value) for name, value in progress.judged.items()]
     shown = "  ".join(f"{name} {value:.3f}" for name, value in values)
     what = f"chunk {progress.chunk}" if progress.chunk >= 0 else "imitation" if progress.values else "start"
-    out.print(f"{what}  update {progress.update}  {shown}", soft_wrap=True)
+    out.print(f"{what}  update {progress.update}  {shown}", soft_wrap=True, markup=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from orienteer.commands.terminal import out
+from orienteer.commands.terminal import out, print_json, printable
 
 if TYPE_CHECKING:
     from orienteer.data import Passage
@@ -50,14 +49,14 @@ def read(
              "end": r.end}
             for p, r in ranked
         ]  # fmt: skip
-        return print(json.dumps({"question": question, "passages": rows}, ensure_ascii=False))
+        return print_json({"question": question, "passages": rows})
     if not ranked:
         return out.print("nothing found")
     table = Table(show_edge=False, pad_edge=False)
     for name in ("PS", "answer", "passage"):
         table.add_column(name, overflow="fold")
     for passage, reading in ranked:
-        table.add_row(f"{reading.score:.2f}", Text(reading.answer, style="bold"), _marked(passage, reading))
+        table.add_row(f"{reading.score:.2f}", Text(printable(reading.answer), style="bold"), _marked(passage, reading))
     return out.print(table)
 
 
@@ -65,10 +64,10 @@ def _marked(passage: Passage, reading: Reading, words: int = 40) -> Text:
     """The title and the words around the answer, which is bold."""
     from orienteer.reader.decoding import snippet
 
-    text = Text(f"{passage.title}: ", style="cyan") if passage.title else Text()
-    shown = snippet(passage.text, reading.start, reading.end, words)
+    text = Text(f"{printable(passage.title)}: ", style="cyan") if passage.title else Text()
+    shown = printable(snippet(passage.text, reading.start, reading.end, words))
     text.append(shown)
-    answer = " ".join(reading.answer.split())
+    answer = printable(" ".join(reading.answer.split()))
     place = shown.find(answer)
     if answer and place >= 0:
         before = len(text) - len(shown) + place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -10,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from orienteer.commands.terminal import err, out, progress
+from orienteer.commands.terminal import err, out, plain, print_json, progress
 from orienteer.errors import DuplicateIdError
 
 if TYPE_CHECKING:
@@ -53,11 +51,11 @@ def doctor(
         unfit |= finding.level == "bad"
         if as_json:
             row = {"level": finding.level, "what": finding.what, "advice": finding.advice}
-            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+            print_json(row)
             continue
-        out.print(f"{_MARKS[finding.level]} {escape(finding.what)}", soft_wrap=True)
+        out.print(f"{_MARKS[finding.level]} {plain(finding.what)}", soft_wrap=True)
         if finding.advice:
-            out.print(f"  [dim]{escape(finding.advice)}[/]", soft_wrap=True)
+            out.print(f"  [dim]{plain(finding.advice)}[/]", soft_wrap=True)
     service.close()
     if unfit:
         raise typer.Exit(1)
@@ -93,10 +91,9 @@ def mirror(
         else:
             state = _caught_up(made)
         if as_json:
-            sys.stdout.write(json.dumps(asdict(state)) + "\n")
-            sys.stdout.flush()
+            print_json(asdict(state))
         else:
-            out.print(escape(str(state)), soft_wrap=True)
+            out.print(plain(str(state)), soft_wrap=True)
         if not follow or status:
             break
         time.sleep(every)
@@ -146,7 +143,7 @@ def trial(
         sys.stdout.write(written)
     else:
         report.write_text(written, "utf-8")
-        out.print(f"{len(asked)} questions: {escape(str(report))}", soft_wrap=True)
+        out.print(f"{len(asked)} questions: {plain(str(report))}", soft_wrap=True)
 
 
 def _caught_up(mirror: Mirror) -> MirrorStatus:
@@ -200,12 +197,15 @@ def index_to(
     seconds = time.perf_counter() - started
     service.close()
     if bad.count:
-        err.print(f"[yellow]{escape(str(bad))}[/]", soft_wrap=True)
+        err.print(f"[yellow]{plain(str(bad))}[/]", soft_wrap=True)
     if as_json:
         row = {"index": str(service.address), "passages": loaded.passages, "already_there": loaded.already_there,
                "bad_rows": bad.count, "fingerprint": loaded.fingerprint, "seconds": round(seconds, 3)}  # fmt: skip
-        sys.stdout.write(json.dumps(row) + "\n")
+        print_json(row)
         return
     there = f", {loaded.already_there:,} of them were there already" if loaded.already_there else ""
     skipped = f", {bad.count:,} bad rows left out" if bad.count else ""
-    out.print(f"{loaded.passages:,} passages in {service.address}{there} ({seconds:.1f} s{skipped})", soft_wrap=True)
+    out.print(
+        f"{loaded.passages:,} passages in {plain(str(service.address))}{there} ({seconds:.1f} s{skipped})",
+        soft_wrap=True,
+    )

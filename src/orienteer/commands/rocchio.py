@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from orienteer.commands.terminal import out, progress
+from orienteer.commands.terminal import out, plain, print_json, progress
 
 if TYPE_CHECKING:
     from orienteer.data import Question
@@ -72,10 +71,10 @@ def rocchio(
     costs = _generate(index, reader, asked, variants, out_file, config, cache, workers, ray, chunk)
     kept = write_compact([out_file], compact) if compact else None
     if as_json:
-        return print(json.dumps({"out": str(out_file), **asdict(costs), "compact_sessions": kept}))
+        return print_json({"out": str(out_file), **asdict(costs), "compact_sessions": kept})
     hours = costs.cpu_seconds / 3600
     rate = f", {costs.questions / hours:,.0f} questions an hour of one processor" if hours else ""
-    out.print(f"{costs.sessions:,} sessions of {costs.questions:,} questions in {out_file}{rate}")
+    out.print(f"{costs.sessions:,} sessions of {costs.questions:,} questions in {plain(str(out_file))}{rate}")
     return None
 
 
@@ -98,11 +97,11 @@ def rocchio_stats(
 
         drawn = draw(found, figures)
     if as_json:
-        return print(json.dumps(found, ensure_ascii=False))
+        return print_json(found)
     out.print(_table(found))
     out.print(_endings(found))
     for file in drawn:
-        out.print(str(file))
+        out.print(plain(str(file)))
     return None
 
 
@@ -131,7 +130,7 @@ def rocchio_landscape(
     _generate(index, reader, asked, variants, sessions, landscape_config(), cache, workers, ray, chunk)
     rows = landscape(read_sessions(sessions)[1])
     write_landscape(rows, out_file)
-    out.print(f"{len(rows)} points of {len(asked)} questions in {out_file}")
+    out.print(f"{len(rows)} points of {len(asked)} questions in {plain(str(out_file))}")
 
 
 def _questions(paths: list[Path], source: str = "", balance: bool = False) -> list[Question]:

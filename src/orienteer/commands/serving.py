@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from orienteer.commands.resident import offered
-from orienteer.commands.terminal import err
+from orienteer.commands.terminal import err, printable
 from orienteer.defaults import AGENT
 from orienteer.errors import MissingExtraError, OrienteerError
 
@@ -52,7 +51,7 @@ def serve(
     orienteer serve
     """
     try:
-        import uvicorn
+        from orienteer.serve.http_server import listening, run_http
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
     from orienteer.bundled import bundled_questions
@@ -71,21 +70,18 @@ def serve(
             agents=agent or (), examples=examples,
             evaluation=evaluation, log_queries=log_queries,
         )  # fmt: skip
-        logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+        log_escaped()
         logging.getLogger("orienteer").setLevel(logging.INFO)
         page = address(host, listener.getsockname()[1])
-        err.print(f"the workbench: {page}   (Ctrl-C ends it)", soft_wrap=True)
+        err.print(f"the workbench: {page}   (Ctrl-C ends it)", soft_wrap=True, markup=False)
         if open_page:  # the socket listens already: the browser waits for the first answer
             import webbrowser
 
             webbrowser.open(page)
-        config = uvicorn.Config(
-            app, access_log=False, log_level="warning", timeout_graceful_shutdown=3, server_header=False
-        )
         addresses: list[str | None] = [*index] if index else [None]
         named = dict(zip(engines, addresses, strict=True))
         with offered({} if token or reader else named) as local:
-            uvicorn.Server(config).run(sockets=[listener, *local])
+            run_http(app, [listener, *local])
 
 
 def mcp(
@@ -108,7 +104,25 @@ def mcp(
     if transport == "http":
         check_address(host, token)
     engines, trained = open_all(index, reader)
+    log_escaped()
     run(engines, trained, agent=agent, transport=transport, host=host, port=port, token=token or None)
+
+
+class _EscapingFormatter(logging.Formatter):
+    """Writes a message on one line, whatever a client put into it; only a traceback has several."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record).replace("\n", "\\n"))
+
+    def formatException(self, ei: Any) -> str:
+        return printable(super().formatException(ei))
+
+
+def log_escaped() -> None:
+    """Warnings and the access log go to stderr, without a character that a terminal would obey."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def check_address(host: str, token: str) -> None:
@@ -121,19 +135,6 @@ def check_address(host: str, token: str) -> None:
         )
     if token and len(token) < 8:
         raise OrienteerError("a token of fewer than 8 characters is guessed too easily; take a longer one")
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that the address can be printed before the first client comes."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host.strip("[]"), port), family=family)
-    except OSError as error:
-        raise OrienteerError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another --port") from None
-    # Accepted sockets inherit it. asyncio sets it only on sockets made with an explicit protocol; without it the last
-    # part of every answer waits for the client's delayed acknowledgement, 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def address(host: str, port: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from rich.table import Column, Table
 
 from orienteer.commands.resident import ResidentServer, ServerError, find_server
-from orienteer.commands.terminal import out, plain, print_json
+from orienteer.commands.terminal import out, plain, print_json, write_json
 from orienteer.defaults import AGENT, STEPS
 from orienteer.errors import OrienteerError
 
@@ -57,7 +56,7 @@ def ask(
     searcher = Searcher.open(index, agent=agent, steps=steps, budget=budget, reader=reader, where=where, **options)
     answer = searcher.ask(question)
     if as_json:
-        sys.stdout.write(to_line(answer.record).decode())
+        write_json(to_line(answer.record).decode())
         return
     for each in answer.corrections:
         near = plain(", ".join(each.nearest))
@@ -73,7 +72,7 @@ def _ask_server(server: ResidentServer, question: str, agent: str, steps: int, t
     line = server.request("GET", f"/api/sessions/{played['id']}/file")
     server.request("DELETE", f"/api/sessions/{played['id']}")
     if as_json:
-        sys.stdout.write(line.decode())
+        write_json(line.decode())
         return
     from orienteer.session.display import answer_lines
     from orienteer.session.environment import Seconds
@@ -110,7 +109,7 @@ def show(
     for kept in read_records(sessions):
         if not session_id or kept.question.id == session_id:
             if as_json:
-                sys.stdout.write(to_line(kept).decode())
+                write_json(to_line(kept).decode())
                 return
             for line in console_lines(kept, every_step=True):
                 out.print(line, soft_wrap=True)

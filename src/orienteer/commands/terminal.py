@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+# DEL, the control characters of eight bits, line separators, and marks that turn the direction of text.
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _LOGGED = 60.0  # seconds between lines of progress in a log
 
 
@@ -42,7 +45,12 @@ class Show(Protocol):
 @contextmanager
 def progress(what: str) -> Iterator[Show]:
     """A bar with the time left, of so many `what`; in a log, where there is no bar, a line a minute."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=None, left="")
         printed = monotonic()
@@ -70,7 +78,12 @@ def plain(text: str) -> str:
 
 
 def print_json(row: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+    write_json(json.dumps(row, ensure_ascii=False))
+
+
+def write_json(line: str) -> None:
+    """Writes a line of JSON; what a terminal would obey, and JSON leaves as it is, becomes an escape of JSON's."""
+    sys.stdout.write(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", line.rstrip("\n")) + "\n")
 
 
 @contextmanager

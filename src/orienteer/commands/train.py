@@ -60,7 +60,7 @@ def train_reader(config: ReaderConfig) -> None:
     train(rows, config, dev_rows, _show)
     calibration = [q for path in config.calibrate for q in _spread(questions_of([path]), 300)]
     a, b = finish(config.out, config.out / "int8", engine, calibration, config.threads)
-    out.print(f"{config.out / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})")
+    out.print(f"{config.out / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})", markup=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +219,7 @@ def train_pointer(files: SessionFiles, config: PointerConfig) -> None:
         )  # fmt: skip
         train(examples, config, judge, _show)
     to_int8(config.out, folder / "int8", Decoding(stop=config.stop))
-    out.print(f"{folder / 'int8'}: play it as pointer={folder / 'int8'}")
+    out.print(f"{folder / 'int8'}: play it as pointer={folder / 'int8'}", markup=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +281,7 @@ def train_lookahead(options: LookaheadOptions) -> None:
     notes = {**files.notes, "look": {"questions": len(chosen), **measures}}
     int8 = options.out / "int8"
     save_folder(int8, files.config, files.tensors, files.tokenizer, files.layout, decoding, **notes)
-    out.print(f"{int8}: play it as pointer={int8}")
+    out.print(f"{int8}: play it as pointer={int8}", markup=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +330,7 @@ def train_t5(files: SessionFiles, options: T5Options, config: Seq2SeqOptions) ->
         make = partial(T5Agent, engine=environment.engine, grammar=played, threads=config.threads)
         judge = Judge(environment, questions_of([config.dev])[: options.dev_limit], make)
     _train_seq2seq("t5", preset, layout, config, examples, phrases(), judge)
-    out.print(f"{config.out / 'int8'}: play it as t5={config.out / 'int8'}")
+    out.print(f"{config.out / 'int8'}: play it as t5={config.out / 'int8'}", markup=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +370,7 @@ def train_answerer(files: SessionFiles, options: AnswererOptions, config: Seq2Se
         dev = questions_of([config.dev])[: options.dev_limit]
         judge = ExactMatch(play_sessions(*world.open(), options.dev_agent, dev), config.threads)
     _train_seq2seq("answerer", preset, layout, config, examples, [], judge)
-    out.print(f"{config.out / 'int8'}: evaluate with --answerer {config.out / 'int8'}")
+    out.print(f"{config.out / 'int8'}: evaluate with --answerer {config.out / 'int8'}", markup=False)
 
 
 def _preset(options: Seq2SeqOptions) -> Preset:
@@ -427,7 +427,7 @@ def _need_end(minutes: float, steps: int) -> None:
 
 
 def _show(progress: Progress) -> None:
-    out.print(str(progress))
+    out.print(str(progress), markup=False)
 
 
 def _spread(questions: Sequence[Question], count: int) -> Sequence[Question]:

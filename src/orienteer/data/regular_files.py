@@ -34,7 +34,7 @@ def read_regular(path: Path, largest: int, *, follow_links: bool = False) -> byt
     with open_regular(path, follow_links=follow_links) as file:
         if (size := os.fstat(file.fileno()).st_size) > largest:
             raise OSError(errno.EFBIG, f"it has {size:,} bytes, expected at most {largest:,}", str(path))
-        return file.read(largest)
+        return file.read(size)
 
 
 def create_new(path: Path) -> BufferedRandom:

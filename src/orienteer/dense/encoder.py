@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 
+from orienteer.data.regular_files import read_regular
 from orienteer.errors import ModelCorruptError, ModelMissingError
 from orienteer.models.bert_encoder import BertEncoder, plain_tokenizer
+from orienteer.models.checks import check_values
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors
 from orienteer.reader.encoding import Marks, pieces
 
@@ -100,6 +102,8 @@ class TextEncoder:
         try:
             self.width = int(config["hidden_size"])
             self._encoder = BertEncoder(config, tensors, self._tokenizer, threads=threads)
+            if (places := len(tensors["encoder.embeddings.position_embeddings.weight"])) < PIECES:
+                raise ValueError(f"{places} positions; an encoder needs {PIECES}")
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an encoder: {error!r}; expected a BERT's") from None
         self._workers = ThreadPoolExecutor(threads, "encoder") if threads > 1 else None
@@ -114,7 +118,8 @@ class TextEncoder:
             config = json.loads(content[CONFIG])
             tensors = load_safetensors(content[WEIGHTS])
             kind = config["model_type"]
-        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+            check_values(tensors)
+        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelCorruptError(f"{found}: truncated or damaged: {error!r}; copy the model again") from None
         if kind != "bert":
             raise ModelCorruptError(f"{found}: a model of the type {kind!r}; expected a BERT")
@@ -187,7 +192,7 @@ def _named_as_the_readers(tensors: Tensors) -> Tensors:
 
 def _bytes(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_regular(file, 8 << 30, follow_links=True)
     except OSError as error:
         raise ModelMissingError(
             f"{file}: no encoder there: {error.strerror}; give a folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}"

@@ -20,6 +20,7 @@ from orienteer.dense import kernels
 from orienteer.dense.encoder import TextEncoder
 from orienteer.errors import ModelCorruptError, ModelMissingError
 from orienteer.models.bert_encoder import plain_tokenizer
+from orienteer.models.checks import check_shapes, check_vocabulary
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, kind_of, read_folder, write_folder
 from orienteer.reader.encoding import pieces
 
@@ -43,10 +44,15 @@ class StaticEncoder:
         except KeyError as error:
             raise ModelCorruptError(f"a static encoder without {error.args[0]!r}; copy it again") from None
         size = self._tokenizer.get_vocab_size()
-        if not len(self._vectors) == len(self._passage) == len(self._question) == size or self._vectors.ndim != 2:
+        if self._vectors.ndim != 2 or not len(self._vectors) == len(self._passage) == len(self._question) == size:
             raise ModelCorruptError(
                 f"a static encoder of {len(self._vectors)} vectors and {size} wordpieces; expected as many of both"
             )
+        try:
+            check_shapes(tensors, {"passage_weights": (size,), "question_weights": (size,)})
+            check_vocabulary(self._tokenizer, size)
+        except ValueError as error:
+            raise ModelCorruptError(f"a static encoder whose parts do not fit: {error}; copy it again") from None
         self.width = int(self._vectors.shape[1])
         self.fingerprint, self.address = f"{name}-static", address
 

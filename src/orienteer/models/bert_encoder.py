@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import ctranslate2
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from orienteer.errors import ModelCorruptError
+from orienteer.models.checks import check_bert, plain_tokenizer
 from orienteer.models.ct2_format import bert_files
 from orienteer.models.model_folder import dequantise, quantise
 
+__all__ = ["BertEncoder", "Bounds", "Compute", "Ct2Encoder", "plain_tokenizer", "vocabulary"]
+
 Compute = Literal["int8", "float32"]
 Int32s = NDArray[np.int32]
+
+
+class Bounds(NamedTuple):
+    """Rows of an encoder's tables. CTranslate2 reads beyond their ends without a word."""
+
+    words: int
+    positions: int = 1 << 30
+    types: int = 1 << 30
+
+    @classmethod
+    def of_bert(cls, tensors: Mapping[str, NDArray[Any]]) -> Bounds:
+        names = (f"encoder.embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type"))
+        return cls(*(len(tensors[name]) for name in names))
+
+    def check(self, tokens: Int32s, types: Sequence[int] | None) -> None:
+        """Raises `ModelCorruptError` where a token, its place or its type has no row."""
+        for what, count, rows in (
+            ("tokens", 1 + int(tokens.max(initial=0)), self.words),
+            ("places", tokens.shape[1], self.positions),
+            ("types", 1 + max(types or (0,)), self.types),
+        ):
+            if count > rows:
+                raise ModelCorruptError(
+                    f"the model has {rows:,} {what}, this input needs {count:,}; take another model"
+                )
 
 
 class Ct2Encoder:
@@ -24,7 +53,11 @@ class Ct2Encoder:
     all of these cores instead; its states are the same to the bit.
     """
 
-    def __init__(self, files: dict[str, bytes], compute: Compute, threads: int, split_single: bool = False) -> None:
+    def __init__(
+        self, files: dict[str, bytes], compute: Compute, threads: int, bounds: Bounds, split_single: bool = False
+    ) -> None:
+        self._bounds = bounds
+
         def opened(rows: int, cores: int) -> Any:
             return ctranslate2.Encoder(
                 "encoder", device="cpu", compute_type=compute, inter_threads=rows, intra_threads=cores, files=files
@@ -37,8 +70,10 @@ class Ct2Encoder:
         self, ids: Sequence[int] | Int32s, types: Sequence[int] | None = None, *, alone: bool = False
     ) -> NDArray[np.float32]:
         """The last states [L, width] of tokens and, for a BERT, their types."""
+        tokens = np.array([ids], np.int32)
+        self._bounds.check(tokens, types)
         view = ctranslate2.StorageView.from_array
-        row, length = view(np.array([ids], np.int32)), view(np.array([len(ids)], np.int32))
+        row, length = view(tokens), view(np.array([len(ids)], np.int32))
         more = {} if types is None else {"token_type_ids": [list(types)]}
         result = (self._of_one if alone else self._encoder).forward_batch(row, length, **more)
         states: NDArray[np.float32] = np.array(result.last_hidden_state)[0]
@@ -57,17 +92,11 @@ class BertEncoder(Ct2Encoder):
         threads: int = 1,
         split_single: bool = False,
     ) -> None:
+        check_bert(config, tensors, tokenizer)
         self.vocabulary = vocabulary(tokenizer)
         stored = quantise(tensors) if compute == "int8" else dequantise(tensors)
-        super().__init__(bert_files(config, stored, self.vocabulary), compute, threads, split_single)
-
-
-def plain_tokenizer(text: str) -> Tokenizer:
-    """A tokenizer from its JSON, without truncation or padding of its own."""
-    tokenizer = Tokenizer.from_str(text)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+        files = bert_files(config, stored, self.vocabulary)
+        super().__init__(files, compute, threads, Bounds.of_bert(tensors), split_single)
 
 
 def vocabulary(tokenizer: Tokenizer) -> list[str]:

@@ -20,13 +20,16 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from orienteer.data.atomic import atomic_write
+from orienteer.data.regular_files import read_regular
 from orienteer.errors import ModelCorruptError, ModelMissingError, OrienteerError
+from orienteer.models.checks import check_values
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 # What an encoder's configuration may bring along from the model that it was part of; the last is a path of the
 # machine that trained it, which transformers notes.
 _FOREIGN = ("reader", "pointer", "muzero", "t5", "answerer", "_name_or_path")
 
+_LARGEST = 8 << 30  # bytes of a file
 Tensors = dict[str, NDArray[Any]]
 Model = TypeVar("Model")
 
@@ -55,7 +58,7 @@ def read_folder(folder: Path, kinds: Sequence[str], hint: str = "") -> ModelFold
     config_bytes = _bytes(folder / CONFIG, what)
     try:
         config = json.loads(config_bytes)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise corrupt(folder / CONFIG, what, f"invalid JSON: {error}") from None
     kind = kind_of(config, kinds)
     if kind is None:
@@ -66,12 +69,14 @@ def read_folder(folder: Path, kinds: Sequence[str], hint: str = "") -> ModelFold
     entry = config.pop(kind)
     content = {name: _bytes(folder / name, what) for name in (WEIGHTS, TOKENIZER)}
     for name, data in content.items():
-        expected = entry.get("sha256", {}).get(name)
+        sums = entry.get("sha256")
+        expected = sums.get(name) if isinstance(sums, dict) else None
         if (checksum := hashlib.sha256(data).hexdigest()) != expected:
             raise corrupt(folder / name, what, f"its checksum is {checksum[:12]}…, expected {str(expected)[:12]}…")
     try:
         tensors, tokenizer = load_safetensors(content[WEIGHTS]), content[TOKENIZER].decode()
-    except (SafetensorError, ValueError) as error:
+        check_values(tensors)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise corrupt(folder, what, f"{type(error).__name__}: {error}") from None
     fingerprint = hashlib.sha256(b"".join([config_bytes, *content.values()])).hexdigest()[:16]
     return ModelFolder(folder, kind, config, entry, tensors, tokenizer, fingerprint)
@@ -139,6 +144,8 @@ def levels(name: str) -> int:
 
 def dequantise(tensors: Mapping[str, NDArray[Any]]) -> Tensors:
     """All tensors as float32, without scales."""
+    if bare := [n for n, v in tensors.items() if v.dtype == np.int8 and f"{n}.scale" not in tensors]:
+        raise ValueError(f"{bare[0]} is int8 without a scale")
     return {
         name: value.astype(np.float32) / tensors[f"{name}.scale"][:, None] if value.dtype == np.int8 else value
         for name, value in tensors.items()
@@ -152,7 +159,7 @@ def corrupt(path: Path, what: str, detail: str) -> ModelCorruptError:
 
 def _bytes(path: Path, what: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, _LARGEST, follow_links=True)
     except FileNotFoundError:
         raise ModelMissingError(f"{path} is missing; copy or train the {what} again") from None
     except OSError as error:

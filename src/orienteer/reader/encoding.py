@@ -16,6 +16,8 @@ MAX_PIECES = 256  # of a window, its special tokens included
 OVERLAP = 64  # wordpieces that one window of a long text shares with the next
 MAX_QUESTION = 64
 MAX_TITLE = 32
+MAX_WINDOWS = 32  # of a passage, some 4,000 words; what is behind them is not read
+MAX_CHARS = 60_000  # of a text that is cut into wordpieces: more than these windows hold of any prose
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -69,11 +71,11 @@ def windows(
     max_pieces: int = MAX_PIECES,
     overlap: int = OVERLAP,
 ) -> list[Window]:
-    """The windows of a passage, in order; a text that fits, or is empty, makes one."""
+    """The windows of a passage, in order, `MAX_WINDOWS` at most; a text that fits, or is empty, makes one."""
     head, room = head_and_room(question, title, marks, max_pieces)
     step = max(1, room - overlap)
     starts = [0]
-    while starts[-1] + room < len(text.ids):
+    while starts[-1] + room < len(text.ids) and len(starts) < MAX_WINDOWS:
         starts.append(starts[-1] + step)
     return [window_at(head, text, start, room) for start in starts]
 
@@ -99,12 +101,12 @@ def window_at(head: list[int], text: Pieces, start: int, room: int) -> Window:
 def encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[list[Window]]]:
     """The windows of every passage of every question."""
     marks = Marks.of(tokenizer)
-    asked = pieces(tokenizer, [question for question, _ in pairs])
+    asked = pieces(tokenizer, [question[:MAX_CHARS] for question, _ in pairs])
     flat = [passage for _, passages in pairs for passage in passages]
     # Agents meet the same passage for many questions of a batch: its pieces are made once.
-    distinct = list(dict.fromkeys([t for p in flat for t in (p.title, p.text)]))
+    distinct = list(dict.fromkeys([t[:MAX_CHARS] for p in flat for t in (p.title, p.text)]))
     cut = dict(zip(distinct, pieces(tokenizer, distinct), strict=True))
     return [
-        [windows(question, cut[p.title], cut[p.text], marks) for p in passages]
+        [windows(question, cut[p.title[:MAX_CHARS]], cut[p.text[:MAX_CHARS]], marks) for p in passages]
         for question, (_, passages) in zip(asked, pairs, strict=True)
     ]

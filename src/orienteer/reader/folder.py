@@ -73,7 +73,11 @@ class ReaderFiles:
 
     @property
     def calibration(self) -> Calibration:
-        return Calibration(*self.told["calibration"])
+        """Raises ValueError where there is none."""
+        stored = self.told.get("calibration")
+        if not isinstance(stored, list) or len(stored) != 2 or not all(type(each) in (int, float) for each in stored):
+            raise ValueError(f"calibration = {stored!r:.60}; expected two numbers")
+        return Calibration(*map(float, stored))
 
     @property
     def notes(self) -> dict[str, Any]:

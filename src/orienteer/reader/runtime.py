@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
+from orienteer.models.checks import check_shapes, linear_shapes
 from orienteer.reader.decoding import best_span, span_log_probability
-from orienteer.reader.encoding import Window, encode
+from orienteer.reader.encoding import MAX_PIECES, Window, encode
 from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
 from orienteer.reader.protocol import Reading
 
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
+_WINDOWS_A_CORE = 8  # that one caller queues at a time
 
 Outputs = tuple[float, NDArray[np.float32], NDArray[np.float32]]  # selection, starts and ends of the text's pieces
 
@@ -30,11 +32,12 @@ class TrainedReader:
 
     def __init__(self, files: ReaderFiles, compute: Compute = "int8", threads: int = 0) -> None:
         self._tokenizer = plain_tokenizer(files.tokenizer)
-        self._calibration = files.calibration
         self._threads = threads or len(os.sched_getaffinity(0))
         tensors = files.tensors
         try:
+            self._calibration = files.calibration
             self._encoder = BertEncoder(files.config, tensors, self._tokenizer, compute, self._threads)
+            _check_heads(tensors, int(files.config["hidden_size"]))
             self._select, self._select_bias = tensors["select.weight"][0], tensors["select.bias"][0]  # [2 · width]
             self._span, self._span_bias = tensors["span.weight"].T, tensors["span.bias"]  # [width, 2]
             has_pooler = "pooler.weight" in tensors
@@ -91,10 +94,13 @@ class TrainedReader:
         """
         # Longest first, so that no core ends up alone with a long one.
         order = sorted(range(len(windows)), key=lambda i: -len(windows[i].ids))
-        mapped = self._workers.map if self._workers else map
         outputs: list[Any] = [None] * len(windows)
-        for i, output in zip(order, mapped(self._outputs, [windows[i] for i in order]), strict=True):
-            outputs[i] = output
+        # A few at a time, so that a caller with few windows does not wait for all of another one's.
+        for start in range(0, len(order), _WINDOWS_A_CORE * self._threads):
+            some = order[start : start + _WINDOWS_A_CORE * self._threads]
+            mapped = self._workers.map if self._workers else map
+            for i, output in zip(some, mapped(self._outputs, [windows[i] for i in some]), strict=True):
+                outputs[i] = output
         return outputs
 
     def _outputs(self, window: Window) -> Outputs:
@@ -110,6 +116,17 @@ class TrainedReader:
         likeness = question * passage / (np.linalg.norm(question) * np.linalg.norm(passage))
         first = states[0] if self._pooler is None else np.tanh(states[0] @ self._pooler[0] + self._pooler[1])
         return float(np.concatenate([first, likeness]) @ self._select + self._select_bias)
+
+
+def _check_heads(tensors: Mapping[str, NDArray[Any]], width: int) -> None:
+    """Raises ValueError where a head or a table does not fit an encoder of this width."""
+    shapes = {**linear_shapes("select", 1, 2 * width), **linear_shapes("span", 2, width)}
+    if "pooler.weight" in tensors:
+        shapes |= linear_shapes("pooler", width, width)
+    check_shapes(tensors, shapes)
+    for name, rows in (("position", MAX_PIECES), ("token_type", 2)):
+        if (found := len(tensors[f"encoder.embeddings.{name}_embeddings.weight"])) < rows:
+            raise ValueError(f"{found} rows of {name} embeddings; a reader needs {rows}")
 
 
 def _chunks(batch: Sequence[tuple[str, Sequence[Passage]]]) -> Iterator[list[tuple[int, int, int]]]:

@@ -82,10 +82,10 @@ class AppState:
 
     @property
     def ready(self) -> bool:
-        return self.worker.batcher.alive and self.searches.alive
+        return self.worker.alive and self.searches.alive
 
     def close(self) -> None:
-        self.worker.batcher.close()
+        self.worker.close()
         self.searches.close()
         if isinstance(self.engines, CurrentEngines):
             self.engines.close()

@@ -9,9 +9,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from orienteer.errors import OrienteerError, QueryError, UnknownPassageError
+from orienteer.serve.security import HEADERS
 
 
 class ServeError(OrienteerError):
@@ -104,6 +106,8 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(OrienteerError, _handle_ours)
     app.add_exception_handler(RequestValidationError, _handle_validation)
     app.add_exception_handler(HTTPException, _handle_http)
+    app.add_exception_handler(ClientDisconnect, _handle_gone)
+    app.add_exception_handler(Exception, _handle_failure)
 
 
 def _response(status: int, problem: Problem, headers: dict[str, str] | None = None) -> Response:
@@ -123,6 +127,15 @@ async def _handle_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     parts = [f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors()[:10]]
     return _response(422, Problem(kind="ValidationError", message="; ".join(parts)[:2000]))
+
+
+async def _handle_gone(request: Request, error: Exception) -> Response:
+    return _response(499, Problem(kind="ClientGoneError", message="the connection ended before the whole request came"))
+
+
+async def _handle_failure(request: Request, error: Exception) -> Response:
+    """An error of ours, which the log has; outside all middleware, so the security headers are set here."""
+    return _response(500, Problem(kind="ServerError", message="the server failed; its log says why"), dict(HEADERS))
 
 
 async def _handle_http(request: Request, error: Exception) -> Response:

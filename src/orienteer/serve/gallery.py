@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from orienteer.serve.schemas import AgentName, ResponseModel, SessionView
 from orienteer.serve.session_routes import open_record
 from orienteer.session import Record, from_line
 
+log = logging.getLogger("orienteer.serve")
 router = APIRouter(prefix="/api/gallery", tags=["gallery"])
 
 # Whether a passage with an answer is among the best five: after the question alone, and at the end.
@@ -92,7 +94,10 @@ class Gallery:
 
     def view(self) -> GalleryView:
         metrics = self._metrics()
-        run = metrics.pop("_run", {})
+        run = metrics.pop("_run", None)
+        run = run if isinstance(run, dict) else {}
+        settings = run.get("settings")
+        metrics = {name: figures for name, values in metrics.items() if (figures := _figures(values))}
         measured = {name for values in metrics.values() for name in values}
         return GalleryView(
             agents=metrics,
@@ -101,8 +106,8 @@ class Gallery:
                 for each in MEASURES.values()
                 if each.name in measured
             ],
-            questions=int(run.get("n", 0)),
-            settings=run.get("settings", {}),
+            questions=n if isinstance(n := run.get("n", 0), int) else 0,
+            settings=settings if isinstance(settings, dict) else {},
             index_fingerprint=str(run.get("index_fingerprint", "")),
         )
 
@@ -153,7 +158,8 @@ class Gallery:
     def _metrics(self) -> dict[str, Any]:
         try:
             metrics = json.loads((self._folder / "metrics.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            json.dumps(metrics, ensure_ascii=False).encode()  # raises where a name holds half a character
+        except (OSError, ValueError, RecursionError) as error:
             raise NoGalleryError(
                 f"{self._folder} holds no finished evaluation ({error}); name a folder that `orienteer evaluate` wrote"
             ) from None
@@ -164,15 +170,27 @@ class Gallery:
         return metrics
 
 
+def _figures(values: object) -> dict[str, float]:
+    """The finite numbers of an agent's entry in a file that may be anybody's."""
+    if not isinstance(values, dict):
+        return {}
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and abs(value) < 1e12  # neither NaN nor what JSON cannot hold
+    }
+
+
 def _read(file: Path) -> Iterator[_StoredRow]:
-    start = 0
+    """The rows of a file; a line that holds no record is left out, and the log names it."""
+    start = number = 0
     with file.open("rb") as opened:
-        for number, line in enumerate(opened):
+        for place, line in enumerate(opened, 1):
             try:
-                record = from_line(line)
-            except OrienteerError as error:
-                raise NoGalleryError(f"{file}, line {number + 1}: {error}") from None
-            yield _StoredRow(_row(number, record), start, len(line))
+                yield _StoredRow(_row(number, from_line(line)), start, len(line))
+                number += 1
+            except (OrienteerError, KeyError, ValueError) as error:
+                log.warning("%s, line %d is left out: %s", file, place, error)
             start += len(line)
 
 

@@ -13,6 +13,8 @@ log = logging.getLogger("orienteer.access")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+# Any token is a method of HTTP: those that no route has are counted together.
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -61,7 +63,8 @@ class MetricsMiddleware:
             seconds = time.monotonic() - started
             # The route's pattern, not the path: an id must not make a series of its own.
             route = getattr(scope.get("route"), "path", "other")
-            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             self._write(scope, status, size, seconds)
 
@@ -69,5 +72,6 @@ class MetricsMiddleware:
         client = (scope.get("client") or ("-",))[0]
         text = scope["state"].get("query_text") if self._log_queries else None
         query = f" {text!r}" if text else ""
-        path = scope["path"].encode("ascii", "backslashreplace").decode()
+        # A path may have been sent as %0a or %1b: in the log it is neither a line of its own nor a terminal's command.
+        path = scope["path"].encode("unicode_escape").decode()
         log.info('%s "%s %s" %d %d %.0fms%s', client, scope["method"], path, status, size, 1000 * seconds, query)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 # The page's own files, which hold no data, and a load balancer's probes need no token.
 _OPEN = ("/", "/health", "/ready")
 _OPEN_UNDER = "/page/"
-_HEADERS = {
+HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -88,8 +88,7 @@ class SecurityMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 response = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    response[name] = value
+                response.update(HEADERS)
                 response.setdefault("cache-control", "no-store")
             await send(message)
 
@@ -100,13 +99,13 @@ class SecurityMiddleware:
         if not self._token and not (is_loopback(host) or host in self._hosts):
             return 400, "HostError", f"this server answers to its own address only, not to {host!r}"
         origin = headers.get("origin")
-        if origin and _authority(origin) != headers.get("host"):
+        if origin is not None and _authority(origin) != headers.get("host", ""):
             return 403, "OriginError", "a page of another site may not call this server"
         is_open = path in _OPEN or path.startswith(_OPEN_UNDER)
         if self._token and not is_open and not _has_token(headers, self._token):
             return 401, "TokenNeededError", "a token is needed: send the header Authorization: Bearer TOKEN"
         size = headers.get("content-length", "0")
-        if not size.isdecimal() or int(size) > self._max_body:
+        if not size.isdecimal() or len(size) > 18 or int(size) > self._max_body:
             return _too_large(self._max_body)
         return None
 
@@ -154,6 +153,8 @@ def _too_large(max_bytes: int) -> tuple[int, str, str]:
 async def _reject(send: Send, status: int, kind: str, message: str) -> None:
     body = json.dumps({"kind": kind, "message": message}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+    headers.append((b"cache-control", b"no-store"))
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -1,11 +1,19 @@
-"""Steps of many sessions in one batch: engine, reader and each agent get one call for all queued steps."""
+"""Steps of many sessions in one batch: engine, reader and each agent get one call for all queued steps.
+
+There are two lanes, a thread each: one for steps that take little time, one for the others. A batch cannot be
+interrupted, so in one lane whoever clicks would wait for the whole step of a tree search or for a hundred passages to
+be read; beside it, he shares the cores with it. How long a kind of step takes is measured as it is taken.
+benchmarks/isolation.py measures what a light user notices.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 from orienteer.data.passage import Question
@@ -21,6 +29,10 @@ T = TypeVar("T")
 
 _UNLIMITED = 1 << 30
 _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
+_MAX_KINDS = 4096  # of steps, whose times are known
+_QUICK_SECONDS = 0.3  # an agent whose step takes longer goes to the slow lane
+_QUICK_PASSAGES = 20  # what a question or a click may read in the quick lane
+_LATEST = 0.5  # the weight of the latest time in the mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +64,52 @@ class _Decision:
     notes: StepNotes | None = None
 
 
+class StepTimes:
+    """How long a step of each kind takes: seconds, a mean in which the latest count most."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[Hashable, float] = {}
+
+    def is_quick(self, job: StepJob) -> bool:
+        """A person's click is bounded by what it reads; on a busy machine its time would say the wrong thing."""
+        if job.agent is None:
+            return job.settings.hits <= _QUICK_PASSAGES
+        return self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS
+
+    def add(self, jobs: Sequence[StepJob], seconds: float) -> None:
+        """`seconds` is what one of the jobs took. An unknown agent's first time counts in full."""
+        if len(self._seconds) >= _MAX_KINDS:
+            self._seconds.clear()
+        for kind in {_kind(job) for job in jobs}:
+            before = self._seconds.get(kind, seconds)
+            self._seconds[kind] = _LATEST * seconds + (1 - _LATEST) * before
+
+
 class SessionWorker:
-    """Runs the steps of all sessions in one loop."""
+    """Runs the steps of all sessions, in two lanes."""
 
     def __init__(
         self, engines: Mapping[str, Engine], reader: Reader, max_batch: int, on_batch: OnBatch = lambda size: None
     ) -> None:
         self.engines, self.reader = engines, reader
         self._lexicons: OrderedDict[int, tuple[Engine, Lexicon]] = OrderedDict()
-        self._environments: dict[Hashable, Environment] = {}
-        self.batcher: Batcher[StepJob, StepResult] = Batcher(
-            self._run_batch, max_batch, "orienteer-steps", on_batch, _passages_to_read
+        self._times = StepTimes()
+        self._agent_locks: defaultdict[int, Lock] = defaultdict(Lock)  # an agent acts in one lane at a time
+        self._lanes: tuple[Batcher[StepJob, StepResult], ...] = tuple(
+            Batcher(partial(self._run_batch, {}), max_batch, f"orienteer-steps-{lane}", on_batch, _passages_to_read)
+            for lane in ("slow", "quick")
         )
 
     async def run(self, job: StepJob) -> StepResult:
-        return await self.batcher.do(job)
+        return await self._lanes[self._times.is_quick(job)].do(job)
+
+    @property
+    def alive(self) -> bool:
+        return all(lane.alive for lane in self._lanes)
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
 
     def environment(self, index: str, settings: Settings, engine: Engine | None = None) -> Environment:
         """An environment with these settings; all of one engine share its lexicon."""
@@ -81,26 +124,38 @@ class SessionWorker:
             self._lexicons.popitem(last=False)
         return lexicon
 
-    def _run_batch(self, jobs: Sequence[StepJob]) -> list[StepResult | Exception]:
+    def _run_batch(
+        self, environments: dict[Hashable, Environment], jobs: Sequence[StepJob]
+    ) -> list[StepResult | Exception]:
+        """`environments` are those of the lane."""
         jobs = [replace(job, engine=job.engine or self.engines[job.index]) for job in jobs]
-        decisions = self._decide(jobs)
+        decisions, acting = self._decide(jobs)
         results: dict[int, StepResult | Exception] = {}
         for places in _groups(range(len(jobs)), lambda i: _environment_key(jobs[i])).values():
-            environment = self._shared_environment(jobs[places[0]])
+            environment = self._shared_environment(environments, jobs[places[0]])
             work = [(jobs[i], decisions[i]) for i in places]
+            started = time.monotonic()
             results.update(zip(places, batch_or_one_by_one(partial(_take_steps, environment), work), strict=True))
+            # Shared by what each was expected to read: a question beside ten clicks took most of the time.
+            a_passage = (time.monotonic() - started) / sum(_passages_to_read(jobs[i]) for i in places)
+            for i in places:
+                self._times.add([jobs[i]], acting.get(i, 0.0) + a_passage * _passages_to_read(jobs[i]))
         return [results[i] for i in range(len(jobs))]
 
-    def _shared_environment(self, job: StepJob) -> Environment:
+    def _shared_environment(self, environments: dict[Hashable, Environment], job: StepJob) -> Environment:
         key = _environment_key(job)
-        if key not in self._environments:
-            if len(self._environments) >= _MAX_ENVIRONMENTS:
-                self._environments.clear()
-            self._environments[key] = self.environment(job.index, _shared_settings(job.settings), job.engine)
-        return self._environments[key]
+        if key not in environments:
+            if len(environments) >= _MAX_ENVIRONMENTS:
+                environments.clear()
+            environments[key] = self.environment(job.index, _shared_settings(job.settings), job.engine)
+        return environments[key]
 
-    def _decide(self, jobs: Sequence[StepJob]) -> list[_Decision | Exception | None]:
-        """The action of each job, one call an agent for all its sessions; None where a session is opened."""
+    def _decide(self, jobs: Sequence[StepJob]) -> tuple[list[_Decision | Exception | None], dict[int, float]]:
+        """The action of each job, one call an agent for all its sessions; None where a session is opened.
+
+        And the seconds that an agent took for each job, by its place.
+        """
+        acting: dict[int, float] = {}
         decisions: list[_Decision | Exception | None] = [
             None if job.action is None else _Decision(job.action) for job in jobs
         ]
@@ -110,10 +165,19 @@ class SessionWorker:
             observations = [
                 _observation(jobs[i], self._lexicon(engine)) for i, engine in zip(places, engines, strict=True)
             ]
-            results = batch_or_one_by_one(partial(_act, agents[places[0]]), observations)
+            started = time.monotonic()
+            with self._agent_locks[id(agents[places[0]])]:
+                results = batch_or_one_by_one(partial(_act, agents[places[0]]), observations)
             for place, result in zip(places, results, strict=True):
                 decisions[place] = result
-        return decisions
+                acting[place] = (time.monotonic() - started) / len(places)
+        return decisions, acting
+
+
+def _kind(job: StepJob) -> Hashable:
+    """Steps of one kind take about the same time."""
+    opens = isinstance(job.session, Question)
+    return job.index, id(job.agent), opens, job.settings.hits
 
 
 def _passages_to_read(job: StepJob) -> float:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from orienteer.data.atomic import atomic_path, atomic_write
-from orienteer.errors import TrainingError
+from orienteer.errors import TrainingError, WriteError
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS
 
 NAME = "checkpoint.safetensors"
@@ -34,7 +34,10 @@ def save(
     tensors |= {f"array.{name}": torch.tensor(array) for name, array in (arrays or {}).items()}
     metadata = {"place": json.dumps(dict(state))}
     with atomic_path(folder / NAME) as partial:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial, metadata=metadata)
+        try:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial, metadata=metadata)
+        except SafetensorError as error:  # safetensors' own, also for a full disk
+            raise WriteError(f"{folder / NAME}: cannot be written: {error}; free the disk or choose another") from None
 
 
 def resume(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, make: Callable[..., State]) -> State:

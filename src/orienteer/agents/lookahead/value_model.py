@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from orienteer.agents.action_space import Decoding
 from orienteer.agents.lookahead.candidates import Candidates
+from orienteer.agents.lookahead.passage_features import FEATURES
+from orienteer.models.checks import Shapes, check_shapes, linear_shapes
 from orienteer.models.layers import Float32s, linear, load_layers, relu
 from orienteer.session.score import K, weights
 
@@ -50,6 +52,7 @@ class ValueModel:
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         named = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
+        check_shapes(named, _shapes(named))
         self._layers = load_layers(named, LAYERS)
         self._mean, self._std = named["centre"], named["width"]
         self._spread = np.exp(named["spread"].astype(np.float64))
@@ -60,6 +63,14 @@ class ValueModel:
             hidden = relu(linear(hidden, *self._layers[name]))
         outputs = linear(hidden, *self._layers[LAYERS[-1]]).astype(np.float64)
         return Prediction(1 / (1 + np.exp(-outputs[:, 0])), outputs[:, 1:], self._spread)
+
+
+def _shapes(own: Mapping[str, NDArray[Any]]) -> Shapes:
+    first, second = (own[f"{name}.bias"].size for name in LAYERS[:2])
+    return {
+        **linear_shapes("first", first, len(FEATURES)), **linear_shapes("second", second, first),
+        **linear_shapes("told", 3, second), "centre": (len(FEATURES),), "width": (len(FEATURES),), "spread": (2,),
+    }  # fmt: skip
 
 
 def has_value_model(tensors: Mapping[str, NDArray[Any]]) -> bool:

@@ -26,7 +26,7 @@ from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.representation import encoding_sizes
 from orienteer.agents.pointer import model_files as pointer
 from orienteer.data.atomic import atomic_path
-from orienteer.errors import ModelCorruptError, ModelMissingError, TrainingError
+from orienteer.errors import ModelCorruptError, ModelMissingError, TrainingError, WriteError
 from orienteer.models.bert_encoder import plain_tokenizer
 from orienteer.models.model_folder import (
     CONFIG,
@@ -123,7 +123,10 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str,
     """Writes arrays atomically: a kill at any time leaves the last file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as partial:
-        save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, partial, dict(metadata))
+        try:
+            save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, partial, dict(metadata))
+        except SafetensorError as error:  # safetensors' own, also for a full disk
+            raise WriteError(f"{path}: cannot be written: {error}; free the disk or choose another") from None
 
 
 HIDDEN = 256

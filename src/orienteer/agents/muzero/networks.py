@@ -20,6 +20,7 @@ from orienteer.agents.muzero.config import NetworkConfig
 from orienteer.agents.muzero.grammar import QueryGrammar
 from orienteer.agents.muzero.tries import Trie
 from orienteer.engine.embedded.kernels.compile import kernel
+from orienteer.models.checks import check_shapes, linear_shapes
 
 Float32s = NDArray[np.float32]
 F = TypeVar("F", bound=Callable[..., object])
@@ -172,6 +173,37 @@ def network_weights(tensors: Mapping[str, NDArray[Any]], config: NetworkConfig) 
         config.gates == "relu", float(tensors["prior_scale"].reshape(())) if config.policy_prior else 0.0,
         config.reward_at == "words",
     )  # fmt: skip
+
+
+def network_shapes(
+    tensors: Mapping[str, NDArray[Any]], config: NetworkConfig, width: int, rules: int
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of g, f and their inputs; those of the observation's encoding follow from `start` and `word_key`."""
+    lstm, head, embed, gru = config.lstm, config.head, config.embed, config.gru
+    start, words, basis = (tensors[name] for name in ("start.weight", "word_key.weight", "basis"))
+    summary, word, reduced = start.shape[-1], words.shape[-1], len(basis) if basis.ndim else 0
+    shapes: dict[str, tuple[int, ...]] = {
+        "dynamics.rules.weight": (rules, embed), "basis": (reduced, width),
+        "dynamics.input.weight": (4 * lstm, embed), "dynamics.state.weight": (4 * lstm, lstm),
+        "piece_key.weight": (head, reduced), "piece_embed.weight": (embed, reduced),
+        "word_key.weight": (head, word), "word_embed.weight": (embed, word),
+        "past.weight_ih_l0": (3 * gru, embed), "past.weight_hh_l0": (3 * gru, gru),
+        "past.bias_ih_l0": (3 * gru,), "past.bias_hh_l0": (3 * gru,),
+        "dynamics.cell_norm.weight": (lstm,), "dynamics.cell_norm.bias": (lstm,),
+        **linear_shapes("start", 2 * lstm, summary),
+    }  # fmt: skip
+    for name in ("input", "state"):
+        shapes |= {f"dynamics.{name}_norm.{part}": (4 * lstm,) for part in ("weight", "bias")}
+        if f"dynamics.{name}.bias" in tensors:
+            shapes[f"dynamics.{name}.bias"] = (4 * lstm,)
+    for name, inner, outer in (
+        ("policy", 2 * lstm, rules), ("value", 2 * lstm, config.value.bins), ("reward", lstm, config.reward.bins),
+    ):  # fmt: skip
+        shapes |= {**linear_shapes(f"{name}.hidden", head, inner), **linear_shapes(f"{name}.out", outer, head)}
+        shapes |= {f"{name}.norm.{part}": (head,) for part in ("weight", "bias")}
+    if config.policy_prior:
+        shapes["prior_scale"] = tensors["prior_scale"].shape if tensors["prior_scale"].size == 1 else (1,)
+    return shapes
 
 
 def _support(low: float, high: float, bins: int) -> Float32s:
@@ -329,6 +361,8 @@ class Networks:
         grammar: QueryGrammar,
         index: Trie,
     ) -> None:
+        """Raises ValueError where the tensors fit neither the configuration nor each other."""
+        check_shapes(tensors, network_shapes(tensors, config, word_embeddings.shape[1], len(grammar)))
         self.config, self.grammar = config, grammar
         self.weights: NetworkWeights = network_weights(tensors, config)
         self._start = _linear(tensors["start.weight"], tensors["start.bias"])

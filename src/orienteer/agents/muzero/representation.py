@@ -43,7 +43,8 @@ from orienteer.agents.muzero.tries import TermTokenizer
 from orienteer.agents.pointer.agent import Head
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
-from orienteer.models.bert_encoder import Compute, Ct2Encoder, vocabulary
+from orienteer.models.bert_encoder import Bounds, Compute, Ct2Encoder, vocabulary
+from orienteer.models.checks import check_bert, check_shapes
 from orienteer.models.ct2_format import bert_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import FIELDS, GRAMMARS, Grammar, Refinement
@@ -186,7 +187,11 @@ class Encoder:
             if layers[0] is not None and layers[1] is not None:
                 matrices.pop(f"{_KINDS}.scale", None)
                 matrices[_KINDS] = layered_table(plain[_KINDS], layers[0], layers[1])
-            self._encoder = Ct2Encoder(bert_files(bert, matrices, vocabulary(tokenizer)), compute, threads)
+            check_bert(bert, of_encoder, tokenizer)
+            if self._layered:
+                check_shapes(of_encoder, dict.fromkeys(_LAYERS, (int(bert["hidden_size"]),)))
+            files = bert_files(bert, matrices, vocabulary(tokenizer))
+            self._encoder = Ct2Encoder(files, compute, threads, Bounds.of_bert(matrices))
             self.value_model = ValueModel(plain) if has_value_model(plain) else None
             self.word_embeddings = np.ascontiguousarray(plain["encoder.embeddings.word_embeddings.weight"], np.float32)
             self._head = Head(plain)

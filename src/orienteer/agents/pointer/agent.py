@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.action_space import RankedActions, can_refine, grammar_bits, grammar_slots, rank_actions
-from orienteer.agents.encoding import Featurizer, ModelInput, Rendered, pool
+from orienteer.agents.encoding import Featurizer, ModelInput, Rendered, head_shapes, pool
 from orienteer.agents.lookahead.candidates import Candidates, Lookahead
 from orienteer.agents.lookahead.value_model import (
     Float64s,
@@ -26,6 +26,7 @@ from orienteer.agents.pointer.model_files import SHIPPED, PointerFiles, load_fol
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError, OrienteerError
 from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
+from orienteer.models.checks import check_shapes
 from orienteer.models.layers import Float32s, linear, load_layers, relu
 from orienteer.models.model_folder import dequantise
 from orienteer.query import GRAMMARS, Grammar
@@ -62,6 +63,8 @@ class Head:
     """The upper part of `PointerModel`: from encoder states to scores."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Raises ValueError where the tensors do not fit each other."""
+        check_shapes(tensors, head_shapes(tensors))
         self._layers = load_layers(tensors, ("term", "moment", "mix", "slots", "whole", "outcome"))
 
     def __call__(

@@ -15,6 +15,7 @@ from orienteer.agents.t5.generator import Generator, Hypothesis
 from orienteer.agents.t5.model_files import SHIPPED, ModelFiles, load_folder
 from orienteer.agents.t5.rendering import layout_of, parse_output, render
 from orienteer.engine.protocol import Engine
+from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
 from orienteer.query import GRAMMARS, Grammar, Operator, Refinement
 from orienteer.query.refinement import MAX_TERM_CHARS
@@ -81,6 +82,10 @@ class T5Agent:
         decisions: list[Decision] = [(STOP, {})] * len(observations)
         generated = self.generator.generate(texts, [tries[number] for number in filled], self.beam)
         for number, hypotheses in zip(filled, generated, strict=True):
+            if not hypotheses:
+                raise ModelCorruptError(
+                    "these weights give no probability to any refinement; copy or train the T5 again"
+                )
             actions = [action_of(each.value) for each in hypotheses]
             likeliest = [[str(a), _probability(h)] for a, h in zip(actions, hypotheses, strict=True)]
             decisions[number] = actions[0], {"likeliest": likeliest}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.t5.model_files import Seq2SeqConfig, quantise
-from orienteer.models.bert_encoder import Compute, Ct2Encoder
+from orienteer.models.bert_encoder import Bounds, Compute, Ct2Encoder
 from orienteer.models.ct2_format import bert_files, encoder_files, stacked
 from orienteer.models.model_folder import dequantise
 
@@ -36,7 +36,8 @@ class SourceEncoder:
             files = encoder_files(_t5_variables(config, tensors), names, config.epsilon)
         else:
             files = bert_files(self._bert, tensors, names)
-        self._encoder = Ct2Encoder(files, compute, threads, split_single=True)
+        bounds = Bounds(len(tensors["shared.weight"])) if self._bert is None else Bounds.of_bert(tensors)
+        self._encoder = Ct2Encoder(files, compute, threads, bounds, split_single=True)
 
     def __call__(self, ids: Sequence[int], *, alone: bool = False) -> NDArray[np.float32]:
         """[L, width]"""

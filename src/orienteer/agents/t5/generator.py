@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from orienteer.agents.t5.decoder import Decoder, EncodedSource, KVCache
 from orienteer.agents.t5.encoder import SourceEncoder
-from orienteer.agents.t5.model_files import Codec, ModelFiles
+from orienteer.agents.t5.model_files import Codec, ModelFiles, seq2seq_shapes
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
+from orienteer.models.checks import check_bert, check_shapes, check_vocabulary, plain_tokenizer
 from orienteer.models.model_folder import dequantise
 
 
@@ -56,7 +56,12 @@ class Generator:
         threads = threads or len(os.sched_getaffinity(0))
         self.max_source, self.max_target = max_source, max_target
         try:
-            self.codec = Codec(Tokenizer.from_str(files.tokenizer), files.config)
+            tokenizer = plain_tokenizer(files.tokenizer)
+            check_vocabulary(tokenizer, files.config.vocabulary)
+            if files.config.architecture == "bert":
+                check_bert(files.config.bert or {}, files.tensors, tokenizer)
+            check_shapes(files.tensors, seq2seq_shapes(files.config))
+            self.codec = Codec(tokenizer, files.config)
             self._encoder = SourceEncoder(files.config, files.tensors, self.codec.vocabulary, compute, threads)
             self._decoder = Decoder(files.config, dequantise(files.tensors), max_target)
         except (KeyError, RuntimeError, ValueError) as error:

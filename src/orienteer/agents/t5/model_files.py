@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from orienteer.errors import ModelCorruptError
 from orienteer.models import model_folder
 from orienteer.models.bert_encoder import vocabulary
+from orienteer.models.checks import number
 from orienteer.models.model_folder import ModelFolder, Tensors, kind_of, load_model, write_folder
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -77,6 +78,7 @@ class Seq2SeqConfig:
         config = cls(**{**row, "writes": None if writes is None else tuple(map(int, writes))})
         if config.architecture not in ("t5", "bert"):
             raise ValueError(f"an encoder of the kind {config.architecture!r}")
+        _check_numbers(config)
         return config
 
     @property
@@ -92,6 +94,55 @@ class Seq2SeqConfig:
         encoder = self.encoder_layers * (attention + feed_forward)
         decoder = self.decoder_layers * (2 * attention + feed_forward)
         return self.vocabulary * self.width + encoder + decoder + 2 * (self.width + self.buckets * self.heads)
+
+
+def _check_numbers(config: Seq2SeqConfig) -> None:
+    """Raises ValueError where a number is out of its range."""
+    row = config.as_dict()
+    for name in ("vocabulary", "width", "inner", "heads", "head_width"):
+        number(row, name, high=1 << 24)
+    for name in ("encoder_layers", "decoder_layers"):
+        number(row, name, high=200)
+    number(row, "buckets", 2, 4096)
+    number(row, "max_distance", row["buckets"], 1 << 20)
+    tokens = (config.pad, config.start, config.end, *(config.writes or ()))
+    if not all(type(each) is int and 0 <= each < config.vocabulary for each in tokens):
+        raise ValueError(f"tokens that are not among the {config.vocabulary:,} of the vocabulary")
+    for name in ("epsilon", "input_scale", "output_scale"):
+        if type(row[name]) not in (int, float) or not 0 < row[name] < 1e6:
+            raise ValueError(f"{name} = {row[name]!r:.40}; expected a positive number")
+    if type(config.gated) is not bool or config.activation not in ("relu", "gelu_new", "silu"):
+        raise ValueError(f"an activation {config.activation!r:.40}")
+    if config.architecture == "bert" and not isinstance(config.bert, Mapping):
+        raise ValueError("a BERT encoder without its configuration")
+
+
+def seq2seq_shapes(config: Seq2SeqConfig) -> dict[str, tuple[int, ...]]:
+    """The shapes of the decoder, and of the encoder where it is T5's."""
+    width, attended = config.width, config.heads * config.head_width
+    shapes: dict[str, tuple[int, ...]] = {config.word_table: (config.vocabulary, width)}
+
+    def block(name: str, layers: int, attentions: Sequence[str]) -> None:
+        shapes[f"{name}.final_layer_norm.weight"] = (width,)
+        shapes[f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"] = (config.buckets, config.heads)
+        for layer in (f"{name}.block.{place}.layer" for place in range(layers)):
+            for place, attention in enumerate(attentions):
+                for part in "qkv":
+                    shapes[f"{layer}.{place}.{attention}.{part}.weight"] = (attended, width)
+                shapes[f"{layer}.{place}.{attention}.o.weight"] = (width, attended)
+            for place in range(len(attentions) + 1):
+                shapes[f"{layer}.{place}.layer_norm.weight"] = (width,)
+            feed = f"{layer}.{len(attentions)}.DenseReluDense"
+            for part in ("wi_0", "wi_1") if config.gated else ("wi",):
+                shapes[f"{feed}.{part}.weight"] = (config.inner, width)
+            shapes[f"{feed}.wo.weight"] = (width, config.inner)
+
+    block("decoder", config.decoder_layers, ("SelfAttention", "EncDecAttention"))
+    if config.architecture == "t5":
+        block("encoder", config.encoder_layers, ("SelfAttention",))
+    if config.writes is not None:
+        shapes["copy.weight"] = (width, width)
+    return shapes
 
 
 class Codec:

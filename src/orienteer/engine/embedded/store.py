@@ -353,6 +353,11 @@ def writing(path: Path) -> Iterator[Writer]:
                 raise OrienteerError(
                     f"no space left to write the index at {path}; the previous index, if any, is untouched"
                 ) from None
+            if error.errno in (errno.EIO, errno.EROFS):
+                raise OrienteerError(
+                    f"the disk failed while the index at {path} was written ({error.strerror}); "
+                    "the previous index, if any, is untouched"
+                ) from None
             raise
 
 
