@@ -254,7 +254,7 @@ def make_server(
                     untrusted_title=each.title,
                     untrusted_text=each.text,
                     untrusted_source=each.source,
-                )  # fmt: skip
+                )
                 for each in found
             ],
         )
