@@ -104,7 +104,7 @@ results-check: $(DEV)  ## the numbers in README and docs are those of the files 
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
     --no-header --no-annotate --upgrade -c constraints.txt pyproject.toml requirements/build.in
 
-lock: $(BASE)  ## requirements/*.lock anew: the exact files that make installs, for every platform
+lock: $(BASE)  ## write requirements/*.lock: the exact files that make installs, for every platform
 	$(PIP) uv
 	$(UV_COMPILE) --extra serve -o requirements/serve.lock
 	$(UV_COMPILE) --extra dev -o requirements/dev.lock
