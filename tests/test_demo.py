@@ -137,7 +137,8 @@ def test_make_hands_a_question_over_as_it_is(tmp_path: Path) -> None:
     """With a stand-in for the command, and nothing to install."""
     root = Path(__file__).parent.parent
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    for name in ("pyproject.toml", "constraints.txt"):
+    (tmp_path / "requirements").mkdir()
+    for name in ("pyproject.toml", "constraints.txt", "requirements/serve.lock"):
         (tmp_path / name).touch()
     (tmp_path / ".venv" / ".base-installed").touch()
     command = tmp_path / ".venv" / "bin" / "orienteer"
