@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -23,11 +25,13 @@ QUESTION = ["who", "lit", "the", "first", "lamp"]
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("ORIENTEER_RESIDENT", raising=False)
-    return tmp_path
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="resident-") as short:  # the path of a Unix socket has at most 107 bytes
+        folder = Path(short).resolve()
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+        monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+        monkeypatch.delenv("ORIENTEER_RESIDENT", raising=False)
+        yield folder
 
 
 @pytest.fixture
@@ -73,6 +77,15 @@ def test_the_socket_of_a_killed_server_is_taken_over(runtime: Path) -> None:
             assert found.index == "two"
 
 
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_not_used(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / ("long" * 30)))
+    with offered({"one": None}) as listeners:
+        assert listeners == []
+    assert find_server(None) is None
+
+
 def test_it_can_be_turned_off(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with offered({"one": None}):
         monkeypatch.setenv("ORIENTEER_RESIDENT", "0")
@@ -114,8 +127,12 @@ def server(index: Path) -> Iterator[None]:
         assert process.stderr is not None
         try:
             assert "the workbench" in process.stderr.readline()
+            # It listens on its sockets from before it says where it is.
+            deadline = time.monotonic() + 120
             while find_server(index) is None:
                 assert process.poll() is None
+                assert time.monotonic() < deadline, "no socket after two minutes"
+                time.sleep(0.05)
             yield
         finally:
             process.send_signal(signal.SIGINT)

@@ -106,16 +106,18 @@ def test_the_tool_server_takes_filters_and_follows_its_index(folder: Path, engin
         server = make_server(engines, LexicalReader(), agent="prf-answer")
         async with Client(server) as client:
             narrowed = await client.call_tool("search", {"query": "lamp", "k": 50, "where": "year>=1904"})
-            ids = {each["id"] for each in narrowed.structured_content["passages"]}
+            ids = {each["untrusted_id"] for each in narrowed.structured_content["passages"]}
             assert ids <= {passage.id for passage in DATED[4:]}
             researched = await client.call_tool("research", {"question": "lamp", "steps": 1, "where": "year>=1904"})
-            assert {each["id"] for each in researched.structured_content["passages"]} <= {p.id for p in DATED[4:]}
+            assert {each["untrusted_id"] for each in researched.structured_content["passages"]} <= {
+                p.id for p in DATED[4:]
+            }
             assert (await client.call_tool("research", {"question": "lamp", "where": "year>"})).is_error
             older = engines["lighthouses"]
             update_index(folder, add=[NEW])
             while engines["lighthouses"] is older:
                 await asyncio.sleep(0.01)
             searched = await client.call_tool("search", {"query": "zeppelin"})
-            assert [each["id"] for each in searched.structured_content["passages"]] == ["zeppelin-1"]
+            assert [each["untrusted_id"] for each in searched.structured_content["passages"]] == ["zeppelin-1"]
 
     asyncio.run(asyncio.wait_for(ask(), 60))

@@ -157,7 +157,7 @@ def test_results_are_compact_unless_more_is_asked_for(tmp_path: Path) -> None:
     assert result["verdict"]
     assert len(whole.structured_content["passages"][0]["untrusted_text"]) > 2000
     assert whole.structured_content["steps"]
-    assert [each["id"] for each in document.structured_content["passages"]] == ["p2", "p3", "p4"]
+    assert [each["untrusted_id"] for each in document.structured_content["passages"]] == ["p2", "p3", "p4"]
     assert document.structured_content["passages"][1]["untrusted_text"] == long[3].text
     assert described.structured_content["passages"] == 8
     assert described.structured_content["version"] == __version__

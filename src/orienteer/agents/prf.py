@@ -118,10 +118,15 @@ def relevance_model(
 def _candidates(
     counts: Iterable[Mapping[str, int]], observation: Observation, lexicon: Lexicon, field: Field
 ) -> list[str]:
-    """Words of the last hits, or of their titles, that are neither in the question nor used before nor stop words."""
-    texts: Iterable[Iterable[str]] = counts
-    if field == "title":
-        texts = [lexicon.terms(passage.title) for passage in observation.hits]
+    """Words of the last hits that are neither in the question nor used before nor stop words.
+
+    For an operator on titles those of the hits' titles, as long as there are any.
+    """
     known = observation.used.union(lexicon.terms(observation.question))
-    words = dict.fromkeys(word for text in texts for word in text)
-    return [word for word in words if word not in known and not is_stop_word(word)]
+
+    def new(texts: Iterable[Iterable[str]]) -> list[str]:
+        words = dict.fromkeys(word for text in texts for word in text)
+        return [word for word in words if word not in known and not is_stop_word(word)]
+
+    titles = [lexicon.terms(passage.title) for passage in observation.hits] if field == "title" else []
+    return new(titles) or new(counts)

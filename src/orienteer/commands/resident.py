@@ -109,8 +109,12 @@ def _listening(path: Path) -> socket.socket:
     with suppress(FileNotFoundError):
         path.unlink()  # of a server that was killed
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen(128)
+    try:
+        listener.bind(str(path))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 
