@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from orienteer.reader import Reader
     from orienteer.session import Environment, Seconds, SeenPassage, Session
 
-# A training question whose answer a refinement brings up.
+# Chosen to show a session at its best: of 260 training questions it is one of two whose right answer a refinement
+# brought to the first place with a probability above 0.35.
 QUESTION = "which indian mathematician worked out that a himalayan summit was higher than all others"
 BASELINE = "bm25+ps"
 RESULTS = Path(__file__).parents[2] / "results" / "agents" / "test" / "metrics.json"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from io import BufferedRandom, BufferedReader, BufferedWriter
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,6 @@ def create_new(path: Path) -> BufferedRandom:
 def open_lock(path: Path) -> BufferedRandom:
     """Opens a lock file, which is made where there is none."""
     return _checked(path, _CREATE, "r+b")  # type: ignore[no-any-return]
-
-
-def open_append(path: Path) -> BufferedWriter:
-    """Opens a file to append to, which is made where there is none."""
-    return _checked(path, (_CREATE & ~os.O_RDWR) | os.O_WRONLY | os.O_APPEND, "ab")  # type: ignore[no-any-return]
 
 
 def open_folder(path: Path) -> int:

@@ -147,7 +147,7 @@ class Lists:
                 frequencies.append(own)
         if not possible:
             return found
-        # One pass over all text is dearer than looking into a phrase's passages, and cheaper than doing so for many.
+        # One pass over all text costs more than looking into a phrase's passages, and cheaper than doing so for many.
         words_each = index.array("stream").size // max(1, index.size)
         apart = sum(min(own) * words_each + PHRASE_COST for own in frequencies)
         search = self._phrases_at_once if apart > 2 * index.array("stream").size else self._phrases_apart
