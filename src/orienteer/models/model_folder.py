@@ -2,6 +2,9 @@
 
 An entry of `config.json`, named after what the model is, holds what training noted and the checksums of the other
 files. Weights are float32, or int8 by rows: `NAME` with `NAME.scale`, value = int8 / scale.
+
+A shipped model whose encoder is the shipped pointer's does not store it again: `shared` in its entry names the tensors
+that it takes from there, and the checksum of the file that must hold them.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 # What an encoder's configuration may bring along from the model that it was part of; the last is a path of the
 # machine that trained it, which transformers notes.
 _FOREIGN = ("reader", "pointer", "muzero", "t5", "answerer", "_name_or_path")
+
+# The models of the package that others may take tensors from; a name, never a path, for folders may come from strangers.
+_SHARED = {"pointer": Path(__file__).parents[1] / "agents" / "pointer" / "weights" / WEIGHTS}
 
 _LARGEST = 8 << 30  # bytes of a file
 Tensors = dict[str, NDArray[Any]]
@@ -75,6 +81,7 @@ def read_folder(folder: Path, kinds: Sequence[str], hint: str = "") -> ModelFold
             raise corrupt(folder / name, what, f"its checksum is {checksum[:12]}…, expected {str(expected)[:12]}…")
     try:
         tensors, tokenizer = load_safetensors(content[WEIGHTS]), content[TOKENIZER].decode()
+        tensors |= _shared_tensors(entry.pop("shared", None), what)
         check_values(tensors)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise corrupt(folder, what, f"{type(error).__name__}: {error}") from None
@@ -112,6 +119,36 @@ def write_folder(
     text = json.dumps({**kept, kind: {**entry, "sha256": sums}}, indent=1, sort_keys=True, default=str) + "\n"
     for name, data in {**content, CONFIG: text.encode()}.items():
         atomic_write(folder / name, data)
+
+
+def share_tensors(folder: Path, kind: str, model: str) -> int:
+    """Leaves out of a folder the tensors that a shipped model has too, bit for bit; returns how many bytes that saves."""
+    stored = read_folder(folder, [kind])
+    data = _bytes(_SHARED[model], model)
+    others = load_safetensors(data)
+    names = [n for n, value in stored.tensors.items() if n in others and _same(value, others[n])]
+    shared = {"model": model, "sha256": hashlib.sha256(data).hexdigest(), "tensors": sorted(names)}
+    own = {name: value for name, value in stored.tensors.items() if name not in names}
+    write_folder(folder, kind, stored.config, {**stored.entry, "shared": shared}, own, stored.tokenizer)
+    return sum(others[name].nbytes for name in names)
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def _shared_tensors(shared: Any, what: str) -> Tensors:
+    """The tensors that an entry's `shared` names, from the shipped model that has them."""
+    if shared is None:
+        return {}
+    path, names = _SHARED.get(shared["model"]), shared["tensors"]
+    if path is None or not isinstance(names, list):
+        raise ValueError(f"it shares tensors of {shared['model']!r:.40}; expected one of {', '.join(_SHARED)}")
+    data = _bytes(path, what)
+    if hashlib.sha256(data).hexdigest() != shared["sha256"]:
+        raise ValueError(f"it was made for another shipped {shared['model']} than that of this version of Orienteer")
+    tensors = load_safetensors(data)
+    return {name: tensors[name] for name in names}
 
 
 def quantise(
