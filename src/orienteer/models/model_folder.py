@@ -32,7 +32,7 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 # machine that trained it, which transformers notes.
 _FOREIGN = ("reader", "pointer", "muzero", "t5", "answerer", "_name_or_path")
 
-# The models of the package that others may take tensors from; a name, never a path, for folders may come from strangers.
+# The models of the package that others may take tensors from: by name, never by path, as a folder may be a stranger's.
 _SHARED = {"pointer": Path(__file__).parents[1] / "agents" / "pointer" / "weights" / WEIGHTS}
 
 _LARGEST = 8 << 30  # bytes of a file
@@ -122,7 +122,7 @@ def write_folder(
 
 
 def share_tensors(folder: Path, kind: str, model: str) -> int:
-    """Leaves out of a folder the tensors that a shipped model has too, bit for bit; returns how many bytes that saves."""
+    """Leaves out of a folder the tensors that a shipped model has too, bit for bit; returns the bytes saved."""
     stored = read_folder(folder, [kind])
     data = _bytes(_SHARED[model], model)
     others = load_safetensors(data)
