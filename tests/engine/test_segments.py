@@ -17,7 +17,7 @@ from orienteer.engine.embedded import build
 from orienteer.engine.embedded.build import build_index, update_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.embedded.index import Index, verify_index
-from orienteer.engine.embedded.segments import SegmentedEngine
+from orienteer.engine.embedded.segmented_engine import SegmentedEngine
 from orienteer.engine.embedded.store import MANIFEST, read_manifest
 from orienteer.engine.sharded.engine import open_shards
 from orienteer.errors import DuplicateIdError, IndexCorruptError, IndexVersionError, UnknownPassageError

@@ -21,7 +21,7 @@ from orienteer.engine.embedded.build import build_index, update_index
 from orienteer.engine.embedded.engine import open_index
 from orienteer.engine.embedded.folder_sync import SyncState, merge_if_worth_it, sync_folder, watch_folder
 from orienteer.engine.embedded.index import verify_index
-from orienteer.engine.embedded.segments import open_segments
+from orienteer.engine.embedded.segmented_index import open_segments
 from orienteer.engine.embedded.store import read_manifest
 from orienteer.errors import DataError, FolderOccupiedError, IndexCorruptError, IndexLockedError
 from orienteer.query import parse

@@ -156,7 +156,7 @@ def _write_index(
     from orienteer.data import BadRows, find_ids, read_passages
     from orienteer.data.reading import passage_sources
     from orienteer.engine import build_index, update_index
-    from orienteer.engine.embedded.segments import open_segments
+    from orienteer.engine.embedded.segmented_index import open_segments
 
     bad = BadRows()
     unreadable: list[Unreadable] = []

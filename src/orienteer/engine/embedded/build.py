@@ -30,7 +30,7 @@ from orienteer.engine.embedded.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WO
 from orienteer.engine.embedded.index import FIELD_COUNT, Index, saturations
 from orienteer.engine.embedded.kernels import invert, tokenize
 from orienteer.engine.embedded.kernels.search import WINDOW
-from orienteer.engine.embedded.segments import SegmentedIndex, open_segments
+from orienteer.engine.embedded.segmented_index import SegmentedIndex, open_segments
 from orienteer.engine.embedded.store import Manifest, Writer, read_manifest, writing
 from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES
 from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, IndexLockedError, UnknownPassageError

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from orienteer.engine.embedded.index import open_parts
 from orienteer.engine.embedded.one_segment import EmbeddedEngine
-from orienteer.engine.embedded.segments import SegmentedEngine, open_segments
+from orienteer.engine.embedded.segmented_engine import SegmentedEngine
+from orienteer.engine.embedded.segmented_index import open_segments
 
 __all__ = ["EmbeddedEngine", "open_index"]
 

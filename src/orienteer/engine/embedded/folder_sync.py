@@ -24,7 +24,7 @@ from orienteer.data.reading import Source, Unreadable, document_passages
 from orienteer.data.split import Split
 from orienteer.engine.embedded.build import Progress, build_index, delta_limit, update_index
 from orienteer.engine.embedded.occupied import refuse_occupied
-from orienteer.engine.embedded.segments import SegmentedIndex, open_segments
+from orienteer.engine.embedded.segmented_index import SegmentedIndex, open_segments
 from orienteer.engine.embedded.store import Manifest
 from orienteer.errors import DataError, IndexCorruptError, IndexMissingError
 

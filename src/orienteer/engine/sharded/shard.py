@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded.kernels.tokenize import hash_terms
-from orienteer.engine.embedded.segments import SegmentHits, TermKey, open_segments
+from orienteer.engine.embedded.segmented_index import open_segments
+from orienteer.engine.embedded.segments import SegmentHits, TermKey
 from orienteer.query import Query, Refinement, Where
 
 RefineRequest: TypeAlias = tuple[Query, Sequence[Refinement]]
