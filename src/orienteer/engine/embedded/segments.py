@@ -42,7 +42,7 @@ from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, check_fi
 from orienteer.engine.embedded.one_segment import EmbeddedEngine, both, near_terms
 from orienteer.engine.embedded.store import Manifest, _header
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.protocol import ClauseScore, Explanation, Similarity, TermPostings
+from orienteer.engine.protocol import ClauseScore, Explanation, MetadataColumn, Similarity, TermPostings
 from orienteer.errors import IndexVersionError, UnknownFieldError
 from orienteer.query import FIELDS, Field, Query, Refinement, Where, parse_where
 from orienteer.query.refinement import MAX_CLAUSES
@@ -354,7 +354,7 @@ class SegmentedIndex(Index):
         found = []
         for segment in self.segments:
             if segment.index.has_metadata:
-                column = segment.index.metadata_filter.column("file")
+                column = segment.index.metadata_filter.columns(["file"])[0]
                 wanted = [isinstance(each, str) and (files is None or each in files) for each in column.values]
                 held = np.array(wanted, np.bool_)[column.numbers]
                 held &= segment.alive if segment.alive.size else np.True_
@@ -539,6 +539,22 @@ class SegmentedEngine(EmbeddedEngine):
         where = both(self.where, parse_where(where) if isinstance(where, str) else where)
         check_fields(where, [segment.index.metadata_filter for segment in self.index.segments])
         return SegmentedEngine(self.index, self.threads, where=where)
+
+    def metadata_fields(self) -> frozenset[str]:
+        return frozenset[str]().union(*(each.index.metadata_filter.fields() for each in self.index.segments))
+
+    def metadata_columns(self, fields: Sequence[str]) -> list[MetadataColumn]:
+        """The living passages of all segments; a value of two segments stands in `values` twice."""
+        by_segment = [segment.index.metadata_filter.columns(fields) for segment in self.index.segments]
+        columns = []
+        for parts in zip(*by_segment, strict=True):
+            values: list[Any] = []
+            numbers = []
+            for part, segment in zip(parts, self.index.segments, strict=True):
+                numbers.append(part.numbers[segment.living] + np.int32(len(values)))
+                values += part.values
+            columns.append(MetadataColumn(values, np.concatenate(numbers)))
+        return columns
 
     def search(self, query: Query, k: int = 5) -> Hits:
         k = max(0, min(k, self.index.size))
