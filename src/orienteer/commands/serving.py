@@ -39,6 +39,15 @@ def serve(
     agent: Annotated[list[str] | None, typer.Option(help="a further agent to offer, as `pointer=DIR`")] = None,
     evaluation: Annotated[Path | None, typer.Option(help="a folder that `evaluate` wrote, for the gallery")] = None,
     sessions: Annotated[Path | None, typer.Option(help="folder of saved sessions", show_default=False)] = None,
+    documents: Annotated[
+        list[Path] | None,
+        typer.Option(help="the folder that was indexed, to show pages of its PDF files; one for each --index"),
+    ] = None,
+    uploads: Annotated[
+        Path | None,
+        typer.Option(help="folder for files dropped on the page; none: a temporary one, and on loopback only"),
+    ] = None,
+    no_uploads: Annotated[bool, typer.Option("--no-uploads", help="no files can be dropped on the page")] = False,
     steps: Annotated[int, typer.Option(help="refinements of a session at most", min=0, max=1000)] = 50,
     k: Annotated[int, typer.Option(help="passages of a query at most", min=1, max=1000)] = 100,
     running: Annotated[int, typer.Option(help="agents at work at one time", min=1)] = 256,
@@ -56,19 +65,27 @@ def serve(
         raise MissingExtraError("uvicorn", "serve") from None
     from orienteer.bundled import bundled_questions
     from orienteer.serve import Limits, make_app
-    from orienteer.serve.start_questions import start_questions
+    from orienteer.serve.security import is_loopback
 
     check_address(host, token)
+    if len(documents or ()) > len(index or ()):
+        raise OrienteerError("--documents names the folder of an --index; give one of them for each index, in order")
+    for folder in documents or ():
+        if not folder.is_dir():
+            raise OrienteerError(f"{folder}: no such folder; name the folder of documents that was indexed")
     # The socket first: a port in use should be an error before anything is loaded.
     with listening(host, port) as listener:
         engines, trained = open_all(index, reader)
-        first = next(iter(engines.values()))
-        examples = bundled_questions("train")[:800:80] if index is None else start_questions(first)
+        addresses: list[str | None] = [*index] if index else [None]
+        named = dict(zip(engines, addresses, strict=True))  # before kept uploads join them
+        examples = bundled_questions("train")[:800:80] if index is None else ()
         app = make_app(
             engines, trained, sessions or default_sessions(),
             limits=Limits(steps=steps, k=k, running=running, deadline=deadline), token=token or None,
             agents=agent or (), examples=examples,
             evaluation=evaluation, log_queries=log_queries,
+            uploads=None if no_uploads else uploads or ("temporary" if is_loopback(host) else None),
+            documents=dict(zip(engines, documents or [], strict=False)),
         )  # fmt: skip
         log_escaped()
         logging.getLogger("orienteer").setLevel(logging.INFO)
@@ -78,8 +95,6 @@ def serve(
             import webbrowser
 
             webbrowser.open(page)
-        addresses: list[str | None] = [*index] if index else [None]
-        named = dict(zip(engines, addresses, strict=True))
         with offered({} if token or reader else named) as local:
             run_http(app, [listener, *local])
 

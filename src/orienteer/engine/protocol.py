@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -264,6 +264,28 @@ class Filters(Protocol):
 
         `query/where.py` says what a filter is; raises `FilterError` where it cannot be read, or no passage has a field.
         """
+        ...
+
+
+class MetadataColumn(NamedTuple):
+    """One field of all passages: `values[numbers[passage]]`, None where a passage has no value."""
+
+    values: list[Any]
+    numbers: NDArray[np.int32]
+
+
+@runtime_checkable
+class HasMetadata(Protocol):
+    """Gives the metadata of its passages by field."""
+
+    def __len__(self) -> int: ...
+
+    def metadata_fields(self) -> frozenset[str]:
+        """Every field that some passage has."""
+        ...
+
+    def metadata_columns(self, fields: Sequence[str]) -> list[MetadataColumn]:
+        """The fields as a filter sees them: `year` and `type` may be derived."""
         ...
 
 

@@ -10,7 +10,8 @@ r"""Filters over the metadata of passages: `year>=2020 and folder:reports`.
 letters; `field:*` holds where there is a value. Numbers are compared as numbers, also those that stand in quotes in the
 metadata; dates (2021, 2021-03, 2021-03-14) as far as the shorter of both goes, so that `date<=2020` holds for all of
 2020; everything else as text. A passage without the field fulfils no comparison but `!=`. `year` is the date where a
-passage has no `year` of its own; `a.b` is the field `b` of the object `a`.
+passage has no `year` of its own, `type` the suffix of its file (`pdf`) where it has no `type`; `a.b` is the field `b`
+of the object `a`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from orienteer.errors import FilterError
@@ -32,6 +34,7 @@ ANYTHING = "*"
 _TOKEN = re.compile(r'\s*(?:([()])|(<=|>=|!=|==|[=<>:])|"((?:[^"\\]|\\.)*)"|([^\s()<>=!:"]+)|(\S))', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?", re.ASCII)
+_COMPRESSED = (".gz", ".xz", ".zst")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _EXPECTED = 'write conditions such as year>=2020, folder:reports or author="A. Writer", joined by and, or, not'
 
@@ -212,12 +215,23 @@ def field_value(metadata: Mapping[str, Any], field: str) -> Any:
         return metadata[field]
     if field == "year":
         return metadata.get("date")
+    if field == "type":
+        return _file_type(metadata.get("file"))
     value: Any = metadata
     for name in field.split("."):
         if not isinstance(value, Mapping) or name not in value:
             return None
         value = value[name]
     return value
+
+
+def _file_type(file: Any) -> str | None:
+    if not isinstance(file, str):
+        return None
+    suffixes = [each.lower() for each in PurePosixPath(file).suffixes]
+    while suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1][1:] or None if suffixes else None
 
 
 def compare(comparison: Comparison, value: Any) -> bool:

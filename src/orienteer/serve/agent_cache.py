@@ -77,6 +77,12 @@ class AgentCache:
                 raise LimitError(f"the agent {name!r} would have {number} {what}; this server allows {limit}")
         return replace(configured, name=name, settings=settings)
 
+    def forget(self, index: str) -> None:
+        """The agents of an index that is no longer served."""
+        with self._lock:
+            for key in [each for each in self._agents if each.index == index]:
+                del self._agents[key]
+
     def listing(self) -> list[AgentListing]:
         """Every agent that its bare name gives; of those with weights or embeddings the ones that can be loaded."""
         offered = [AgentListing(name, "own", "named when the server was started") for name in self._offered]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
@@ -14,14 +14,16 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from orienteer.data.passage import Question
+from orienteer.engine.embedded.current import CurrentEngines
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
-from orienteer.serve import gallery, search_routes, session_routes, workshop_routes
+from orienteer.serve import document_routes, gallery, search_routes, session_routes, workshop_routes
 from orienteer.serve.app_state import AppState, state_of
 from orienteer.serve.errors import Problem, install_error_handlers
 from orienteer.serve.metrics import CONTENT_TYPE, MetricsMiddleware
 from orienteer.serve.schemas import ResponseModel
 from orienteer.serve.security import Limits, SecurityMiddleware
+from orienteer.serve.uploads import UploadLimits, Uploads
 
 PAGE = Path(__file__).parent / "page"
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -44,6 +46,9 @@ def make_app(
     agents: Sequence[str] = (),
     examples: Sequence[Question] = (),
     evaluation: Path | None = None,
+    uploads: Path | Literal["temporary"] | None = None,
+    documents: Mapping[str, Path] | None = None,
+    upload_limits: UploadLimits | None = None,
     log_queries: bool = False,
 ) -> FastAPI:
     """The app.
@@ -55,9 +60,17 @@ def make_app(
     agents       further agents to offer, such as `pointer=DIR`; the first becomes the default
     examples     questions that the page offers
     evaluation   a folder that `evaluate` wrote, for the gallery
+    uploads      the folder for files that clients drop, and their indexes; None: nothing can be uploaded
+    documents    index name → the folder that was indexed, so that pages of its PDF files can be shown
     """
     limits = limits or Limits()
-    state = AppState(engines, reader, saved, limits=limits, agents=agents, examples=examples)
+    kept: Uploads | None = None
+    if uploads is not None:
+        engines = engines if isinstance(engines, CurrentEngines) else CurrentEngines(engines)
+        kept = Uploads(engines, None if uploads == "temporary" else Path(uploads), upload_limits)
+    state = AppState(
+        engines, reader, saved, limits=limits, agents=agents, examples=examples, uploads=kept, documents=documents
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -77,8 +90,8 @@ def make_app(
     app.state.shared = state
     app.state.gallery = gallery.Gallery(evaluation) if evaluation is not None else None
     install_error_handlers(app)
-    for router in (search_routes.router, session_routes.router, gallery.router, workshop_routes.router):
-        app.include_router(router)
+    for routes in (search_routes, session_routes, document_routes, gallery, workshop_routes):
+        app.include_router(routes.router)
     _add_probes(app)
     _add_page(app)
     return app

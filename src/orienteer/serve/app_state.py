@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,15 +15,19 @@ from orienteer.data.passage import Question
 from orienteer.defaults import AGENT
 from orienteer.engine.embedded.current import CurrentEngines
 from orienteer.engine.protocol import Engine, Hit, filtered
-from orienteer.query import Query
+from orienteer.query import Query, parse
 from orienteer.reader.protocol import Reader
 from orienteer.serve.agent_cache import AgentCache
 from orienteer.serve.batching import Batcher, batch_or_one_by_one
 from orienteer.serve.errors import LimitError, UnknownIndexError
+from orienteer.serve.learned_ranking import LearnedRankings
 from orienteer.serve.metrics import Metrics
 from orienteer.serve.security import Limits
 from orienteer.serve.session_worker import SessionWorker
 from orienteer.serve.sessions import SessionManager, SessionStore
+from orienteer.serve.source_files import SourceFiles
+from orienteer.serve.start_questions import start_questions
+from orienteer.serve.uploads import Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,15 @@ class AppState:
         limits: Limits,
         agents: Sequence[str] = (),
         examples: Sequence[Question] = (),
+        uploads: Uploads | None = None,
+        documents: Mapping[str, Path] | None = None,
     ) -> None:
-        self.engines, self.limits, self.examples = engines, limits, examples
+        self.engines, self.limits, self.uploads = engines, limits, uploads
+        self._examples = {next(iter(engines)): list(examples)} if examples else {}
+        self.sources = SourceFiles(documents or {})
         self.thumbs_file = saved / "thumbs" / "thumbs.jsonl"  # sessions are the files of `saved` itself
+        self.learned = LearnedRankings(saved / "thumbs" / "learned.json")
+        self.heavy = asyncio.Semaphore(1)  # tuning, learning and finding queries, one at a time
         self.metrics = Metrics()
         self.agents = AgentCache(engines, limits, agents)
         self.default_agent = agents[0] if agents else AGENT
@@ -68,6 +79,25 @@ class AppState:
         if name not in self.engines:
             raise UnknownIndexError(f"no index {name!r} is served here; expected one of {', '.join(self.engines)}")
         return name
+
+    def engine(self, index: str, where: str = "") -> Engine:
+        """The engine of a served index, behind a filter; the first where none is named."""
+        return filtered(self.engines[self.index(index)], where)
+
+    def query(self, request: Request, text: str) -> Query:
+        """A client's query, within the limits; the access log may name it."""
+        self.check_text(text)
+        request.state.query_text = text
+        return parse(text)
+
+    def examples(self, index: str) -> list[Question]:
+        """Questions to begin with: those that the server was given, else some made from the index itself."""
+        name = self.index(index)
+        return self._examples.get(name) or start_questions(self.engines[name])
+
+    def documents(self) -> Mapping[str, Path]:
+        """The folders of indexes that were made from uploads."""
+        return self.uploads.documents() if self.uploads else {}
 
     def check_text(self, text: str) -> None:
         if len(text) > self.limits.question:
@@ -89,6 +119,8 @@ class AppState:
         self.searches.close()
         if isinstance(self.engines, CurrentEngines):
             self.engines.close()
+        if self.uploads is not None:
+            self.uploads.close()
 
     def _search(self, jobs: Sequence[SearchJob]) -> list[Sequence[Hit] | Exception]:
         """One call for all queries of one index with one k and one filter."""

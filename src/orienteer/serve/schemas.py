@@ -53,6 +53,7 @@ class SearchRequest(RequestModel):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     index: IndexName = ""
     where: WhereText = ""
+    learned: Annotated[bool, Field(description="by the ranking learned from thumbs, where it is switched on")] = False
 
 
 class AskRequest(RequestModel):
@@ -94,6 +95,7 @@ class WhyRequest(RequestModel):
     query: Text
     passage: PassageId
     index: IndexName = ""
+    where: WhereText = ""
 
 
 class ResponseModel(BaseModel):
@@ -216,6 +218,7 @@ class SessionHead(ResponseModel):
     saved: bool
     playable: bool
     parent: str | None
+    where: str
 
 
 class SessionView(SessionHead):
@@ -252,6 +255,7 @@ def head_view(served: ServedSession, saved: bool) -> SessionHead:
         answer=state.answer if state else "", confidence=_confidence(state),
         queries=state.queries if state else 0, passages_read=passages_read,
         seconds=sum(served.seconds), saved=saved, playable=not served.obstacle, parent=served.parent,
+        where=served.where,
     )  # fmt: skip
 
 

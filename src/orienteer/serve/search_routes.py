@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -11,10 +11,9 @@ from fastapi import Query as Parameter
 
 from orienteer.data.passage import Passage
 from orienteer.defaults import STEPS
-from orienteer.engine.protocol import Engine, Explains, document_of, fingerprint_of, neighbours
+from orienteer.engine.protocol import Explains, Hit, document_of, fingerprint_of, neighbours
 from orienteer.errors import UnknownPassageError
-from orienteer.evaluation.summaries import DEEPEST
-from orienteer.query import Query, parse
+from orienteer.query import Query
 from orienteer.serve.app_state import AppState, SearchJob, state_of
 from orienteer.serve.schemas import (
     IndexName,
@@ -25,6 +24,7 @@ from orienteer.serve.schemas import (
     WhyRequest,
     query_view,
 )
+from orienteer.workshop.why_not import DEEPEST, why_not
 
 router = APIRouter(prefix="/api", tags=["catalogue"])
 
@@ -39,11 +39,21 @@ class IndexView(ResponseModel):
     name: str
     passages: int | None
     fingerprint: str
+    uploaded: bool
 
 
 class ExampleView(ResponseModel):
     question: str
     answers: list[str]
+
+
+class UploadsView(ResponseModel):
+    """What may be uploaded; `kept`: it outlives the server."""
+
+    files: int
+    file_bytes: int
+    total_bytes: int
+    kept: bool
 
 
 class AboutView(ResponseModel):
@@ -57,6 +67,7 @@ class AboutView(ResponseModel):
     max_steps: int
     max_k: int
     gallery: bool
+    uploads: UploadsView | None
 
 
 class StoredPassage(ResponseModel):
@@ -70,11 +81,15 @@ class StoredPassage(ResponseModel):
 
 
 class DocumentView(ResponseModel):
-    """A passage among its neighbours of the same document, in the document's order; texts are untrusted."""
+    """A passage among its neighbours of the same document, in the document's order; texts are untrusted.
+
+    `pdf`: /api/source/page draws the passage's page, and /api/source/file is the file.
+    """
 
     id: str
     document: str
     passages: list[StoredPassage]
+    pdf: bool
 
 
 class FoundView(StoredPassage):
@@ -100,9 +115,9 @@ class ShareView(ResponseModel):
 
 
 class WhyView(ResponseModel):
-    """`rank` and `question_rank` count from 1, by this query and by the question alone; None below the first 1,000.
+    """`rank` and `question_rank` count from 1, by this query and by the question alone; None where it is not found.
 
-    `explained` is false where the engine cannot split its score.
+    Down to `deepest` where the engine does not score all passages. `explained`: it can split its score.
     """
 
     passage: str
@@ -122,11 +137,17 @@ async def about(request: Request) -> AboutView:
     state = state_of(request)
     return AboutView(
         agents=_agents(state), indexes=_indexes(state),
-        examples=[ExampleView(question=each.question, answers=list(each.answers)) for each in state.examples],
+        examples=await asyncio.to_thread(_examples, state, ""),
         default_agent=state.default_agent, default_steps=min(STEPS, state.limits.steps),
         max_steps=state.limits.steps, max_k=state.limits.k,
-        gallery=request.app.state.gallery is not None,
+        gallery=request.app.state.gallery is not None, uploads=_uploads(state),
     )  # fmt: skip
+
+
+@router.get("/examples")
+async def examples(request: Request, index: Annotated[IndexName, Parameter()] = "") -> list[ExampleView]:
+    """Questions to begin with, made from the index."""
+    return await asyncio.to_thread(_examples, state_of(request), index)
 
 
 @router.get("/agents")
@@ -146,12 +167,16 @@ async def search(request: Request, wanted: SearchRequest) -> SearchView:
     """The top k passages of one query."""
     state = state_of(request)
     index = state.index(wanted.index)
-    state.check_text(wanted.query)
     state.check_k(wanted.k)
-    request.state.query_text = wanted.query
-    query = parse(wanted.query)
+    query = state.query(request, wanted.query)
+    hits: Sequence[Hit]
     for attempt in range(3):
-        hits = await state.searches.do(SearchJob(index, query, wanted.k, wanted.where))
+        if wanted.learned:
+            query, hits = await asyncio.to_thread(
+                state.learned.search, state.engine(index), wanted.where, query, wanted.k
+            )
+        else:
+            hits = await state.searches.do(SearchJob(index, query, wanted.k, wanted.where))
         try:
             passages = await asyncio.to_thread(state.engines[index].passages, [hit.id for hit in hits])
             break
@@ -173,7 +198,7 @@ async def passage(
 ) -> StoredPassage:
     """A whole passage by its id."""
     state = state_of(request)
-    [stored] = await asyncio.to_thread(state.engines[state.index(index)].passages, [id])
+    [stored] = await asyncio.to_thread(state.engine(index).passages, [id])
     return StoredPassage(**_stored(stored))
 
 
@@ -186,20 +211,19 @@ async def document(
 ) -> DocumentView:
     """A passage in its document: up to `around` passages before and after it."""
     state = state_of(request)
-    found = await asyncio.to_thread(neighbours, state.engines[state.index(index)], id, around)
-    name = document_of(next(each for each in found if each.id == id))
-    return DocumentView(id=id, document=name, passages=[StoredPassage(**_stored(each)) for each in found])
+    found = await asyncio.to_thread(neighbours, state.engine(index), id, around)
+    here = next(each for each in found if each.id == id)
+    pdf = await asyncio.to_thread(state.sources.has_pdf, state.index(index), here, state.documents())
+    passages = [StoredPassage(**_stored(each)) for each in found]
+    return DocumentView(id=id, document=document_of(here), passages=passages, pdf=pdf)
 
 
 @router.post("/why")
 async def explain(request: Request, wanted: WhyRequest) -> WhyView:
     """Each clause's share of a passage's BM25 score, its rank by this query and by the question alone."""
     state = state_of(request)
-    state.check_text(wanted.query)
-    request.state.query_text = wanted.query
-    return await asyncio.to_thread(
-        _explanation, state.engines[state.index(wanted.index)], parse(wanted.query), wanted.passage
-    )
+    query = state.query(request, wanted.query)
+    return await asyncio.to_thread(_explanation, state, wanted, query)
 
 
 def _stored(passage: Passage) -> dict[str, Any]:
@@ -216,25 +240,34 @@ def _agents(state: AppState) -> list[AgentView]:
 def _indexes(state: AppState) -> list[IndexView]:
     return [
         IndexView(
-            name=name, passages=len(engine) if isinstance(engine, Sized) else None, fingerprint=fingerprint_of(engine)
+            name=name,
+            passages=len(engine) if isinstance(engine, Sized) else None,
+            fingerprint=fingerprint_of(engine),
+            uploaded=name in state.documents(),
         )
         for name, engine in state.engines.items()
     ]
 
 
-def _explanation(engine: Engine, query: Query, passage_id: str) -> WhyView:
-    engine.passages([passage_id])  # raises where the index does not have it
-    hit_lists = engine.search_many([query, Query(query.question)], DEEPEST)
-    rank, question_rank = (_rank([hit.id for hit in hits], passage_id) for hits in hit_lists)
-    explanation = engine.explain(query, passage_id) if isinstance(engine, Explains) else None
-    shares = explanation.shares if explanation else ()
+def _examples(state: AppState, index: str) -> list[ExampleView]:
+    return [ExampleView(question=each.question, answers=list(each.answers)) for each in state.examples(index)]
+
+
+def _uploads(state: AppState) -> UploadsView | None:
+    if state.uploads is None:
+        return None
+    limits = state.uploads.limits
+    return UploadsView(
+        files=limits.files, file_bytes=limits.file, total_bytes=limits.total, kept=not state.uploads.temporary
+    )
+
+
+def _explanation(state: AppState, wanted: WhyRequest, query: Query) -> WhyView:
+    """`why_not` without edits, of the query and of its question alone."""
+    engine = state.engine(wanted.index, wanted.where)
+    why, alone = (why_not(engine, each, wanted.passage, k=1, changes=0) for each in (query, Query(query.question)))
+    shares = [ShareView(**{name: getattr(each, name) for name in ShareView.model_fields}) for each in why.clauses]
     return WhyView(
-        passage=passage_id, query=str(query), matches=explanation.matches if explanation else rank is not None,
-        score=explanation.score if explanation else 0.0, rank=rank, question_rank=question_rank, deepest=DEEPEST,
-        explained=explanation is not None,
-        shares=[ShareView(**{name: getattr(share, name) for name in ShareView.model_fields}) for share in shares],
+        passage=why.passage, query=str(query), matches=why.matches, score=why.score, rank=why.rank,
+        question_rank=alone.rank, deepest=DEEPEST, explained=isinstance(engine, Explains), shares=shares,
     )  # fmt: skip
-
-
-def _rank(ids: list[str], id: str) -> int | None:
-    return ids.index(id) + 1 if id in ids else None

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel, ValidationError
-from starlette.responses import StreamingResponse
+from pydantic import ValidationError
 
 from orienteer.agents import ConfiguredAgent
 from orienteer.data.passage import Question
-from orienteer.errors import OrienteerError, QueryError
+from orienteer.errors import QueryError
 from orienteer.query import Refinement
 from orienteer.serve.app_state import AppState, state_of
-from orienteer.serve.errors import ClientGoneError, Problem
+from orienteer.serve.errors import ClientGoneError
+from orienteer.serve.event_stream import EVENTS, MEDIA_TYPE, event, streamed
 from orienteer.serve.schemas import (
     AskRequest,
     BranchRequest,
@@ -39,16 +38,13 @@ from orienteer.session import UNDO, Record, RecordError, Undo, from_line, to_lin
 
 T = TypeVar("T")
 
-log = logging.getLogger("orienteer.serve")
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
 Id = Annotated[SessionId, Path()]
-_EVENT_STREAM = "text/event-stream"
-_HEARTBEAT = 10.0  # seconds
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The session, whole; or streamed step by step, to a client that accepts text/event-stream",
-        "content": {_EVENT_STREAM: {"schema": {"type": "string"}}},
+        "content": EVENTS,
     }
 }
 _MAX_LISTED = 200
@@ -70,6 +66,7 @@ async def ask(request: Request, wanted: AskRequest) -> Response | SessionView:
     index = state.index(wanted.index)
     configured = await asyncio.to_thread(state.agents.get, index, wanted.agent, wanted.steps, wanted.where)
     served = state.sessions.new(index, configured, Question("ask", wanted.question, tuple(wanted.answers)))
+    served.where = wanted.where.strip()
     return await _run(request, state, served, configured, configured.settings.steps, state.deadline(wanted.deadline))
 
 
@@ -119,7 +116,7 @@ async def hand_back(request: Request, id: Id, wanted: HandBackRequest) -> Respon
     state = state_of(request)
     served = state.sessions.get(id)
     index = served.index or state.index("")
-    configured = await asyncio.to_thread(state.agents.get, index, wanted.agent or served.agent)
+    configured = await asyncio.to_thread(state.agents.get, index, wanted.agent or served.agent, None, served.where)
     return await _run(request, state, served, configured, wanted.steps, state.deadline(wanted.deadline))
 
 
@@ -186,11 +183,8 @@ async def _take(request: Request, id: str, action: Refinement | Undo) -> Session
 async def _run(
     request: Request, state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
 ) -> Response | SessionView:
-    if _EVENT_STREAM in request.headers.get("accept", ""):
-        return StreamingResponse(
-            _with_heartbeat(_events(state, served, configured, steps, deadline)), media_type=_EVENT_STREAM,
-            headers={"x-accel-buffering": "no"},
-        )  # fmt: skip
+    if MEDIA_TYPE in request.headers.get("accept", ""):
+        return streamed(_events(state, served, configured, steps, deadline))
     await _unless_gone(request, _run_to_end(state, served, configured, steps, deadline))
     return _view(state, served)
 
@@ -226,21 +220,12 @@ async def _gone(request: Request) -> None:
 async def _events(
     state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
 ) -> AsyncGenerator[bytes]:
-    """The status is sent before the first step, so an error after it is an event too."""
-    run = state.sessions.run(served, configured, steps, deadline)
-    try:
-        yield _event("session", _head(state, served))
+    async with contextlib.aclosing(state.sessions.run(served, configured, steps, deadline)) as run:
+        yield event("session", _head(state, served))
         async for number in run:
             _count(state, served, number)
-            yield _event("step", step_event(served, number))
-        yield _event("end", _head(state, served))
-    except OrienteerError as error:
-        yield _event("error", Problem.of(error))
-    except Exception:
-        log.exception("a session failed")
-        yield _event("error", Problem(kind="ServerError", message="the server failed at this step; its log says why"))
-    finally:
-        await run.aclose()
+            yield event("step", step_event(served, number))
+        yield event("end", _head(state, served))
 
 
 def _count(state: AppState, served: ServedSession, number: int) -> None:
@@ -254,32 +239,3 @@ def _view(state: AppState, served: ServedSession) -> SessionView:
 
 def _head(state: AppState, served: ServedSession) -> SessionHead:
     return head_view(served, served.id in state.sessions.store)
-
-
-def _event(name: str, data: BaseModel) -> bytes:
-    """One event; JSON has no line break of its own."""
-    return f"event: {name}\ndata: {data.model_dump_json()}\n\n".encode()
-
-
-async def _with_heartbeat(events: AsyncGenerator[bytes], every: float = _HEARTBEAT) -> AsyncIterator[bytes]:
-    """The events, with a comment between two that are long apart: a proxy would close a silent connection."""
-    pending: asyncio.Task[bytes] | None = None
-    try:
-        while True:
-            pending = pending or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait({pending}, timeout=every)
-            if not done:
-                yield b": still searching\n\n"
-                continue
-            try:
-                event = pending.result()
-            except StopAsyncIteration:
-                return
-            pending = None
-            yield event
-    finally:
-        if pending is not None:
-            pending.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await pending
-        await events.aclose()

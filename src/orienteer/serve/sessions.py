@@ -67,6 +67,7 @@ class ServedSession:
     seconds   one a step: how long the client waited
     stopped   "deadline" where the agent's time ran out
     obstacle  why the session cannot be continued here; empty where it can
+    where     the filter that it searches behind
     size      bytes in memory, used when it was last used: what eviction goes by
     """
 
@@ -84,6 +85,7 @@ class ServedSession:
     stopped: str | None = None
     busy: bool = False
     obstacle: str = ""
+    where: str = ""
     size: int = 0
     used: float = field(default_factory=time.monotonic)
 
@@ -196,7 +198,7 @@ class SessionManager:
         )  # fmt: skip
         branch = ServedSession(
             _new_id(), served.index, served.agent, served.settings, served.question, served.engine, start,
-            notes=served.notes[: step + 1], seconds=served.seconds[: step + 1], parent=served.id,
+            notes=served.notes[: step + 1], seconds=served.seconds[: step + 1], parent=served.id, where=served.where,
         )  # fmt: skip
         return self._keep(branch)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -163,6 +163,7 @@ def find_query(
     holdout: float = 0.0,
     beam: int = BEAM,
     seconds: float = 30.0,
+    on_found: Callable[[FoundQuery], None] = lambda found: None,
 ) -> FindQuery:
     """The best query of at most so many clauses for the passages `relevant`.
 
@@ -173,6 +174,7 @@ def find_query(
       holdout: share of the passages kept from the search; the front is judged by them, and the length chosen.
       beam: queries kept of each length.
       seconds: the search ends after the length that it works on then.
+      on_found: called with the best query of each length as soon as it is known.
     """
     wanted = list(dict.fromkeys(relevant))
     rejected = list(dict.fromkeys(not_relevant))
@@ -189,7 +191,9 @@ def find_query(
         raise FindQueryError("no passages to find a query for; name one or more")
     started = monotonic()
     search = _BeamSearch(engine, kept, sorted(held), rejected, beta)
-    bests, complete = search.run(_clauses_of(engine, seed), clauses, beam, started + seconds)
+    bests, complete = search.run(
+        _clauses_of(engine, seed), clauses, beam, started + seconds, lambda state: on_found(search.found(state))
+    )
     if not bests:
         raise FindQueryError("the passages hold no term that can be searched")
     front = _front(bests, search)
@@ -312,7 +316,7 @@ class _BeamSearch:
         self.tried = 0
 
     def run(
-        self, seed: tuple[Clause, ...], most: int, beam: int, until: float
+        self, seed: tuple[Clause, ...], most: int, beam: int, until: float, on_best: Callable[[_State], None]
     ) -> tuple[list[_State], bool]:  # fmt: skip
         """The best query of each length, the shortest first; False where time ran out."""
         states = [self.state(seed)]
@@ -324,6 +328,7 @@ class _BeamSearch:
             if not states:
                 break
             bests.append(states[0])
+            on_best(states[0])
             best = max(bests, key=lambda state: state.value)
             perfect = best.quality.recall == best.quality.precision == 1.0
             if perfect or len(bests) - bests.index(best) > PATIENCE:

@@ -25,7 +25,7 @@ class CurrentEngines(Mapping[str, Engine]):
 
     def __init__(self, engines: Mapping[str, Engine], poll: float = POLL) -> None:
         self._engines = dict(engines)
-        self._poll, self._closed = poll, threading.Event()
+        self._poll, self._closed, self._lock = poll, threading.Event(), threading.Lock()
         self._folders = {
             name: engine.folder
             for name, engine in engines.items()
@@ -45,6 +45,16 @@ class CurrentEngines(Mapping[str, Engine]):
 
     def __len__(self) -> int:
         return len(self._engines)
+
+    def add(self, name: str, engine: Engine) -> None:
+        """One more engine, or another in the place of one; a new one's index is not followed."""
+        with self._lock:
+            self._engines = {**self._engines, name: engine}
+
+    def remove(self, name: str) -> None:
+        """Who searches with it keeps it."""
+        with self._lock:
+            self._engines = {known: engine for known, engine in self._engines.items() if known != name}
 
     def close(self) -> None:
         """Follows no longer."""
@@ -66,7 +76,7 @@ class CurrentEngines(Mapping[str, Engine]):
             log.warning("the index %s has changed and cannot be opened: %s", name, error)
             return
         if new.index.manifest.generation != old.index.manifest.generation or new.fingerprint != old.fingerprint:
-            self._engines[name] = new
+            self.add(name, new)
             log.info("the index %s is now generation %d", name, new.index.manifest.generation)
 
 

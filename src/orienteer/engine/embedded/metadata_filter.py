@@ -11,7 +11,6 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.engine.embedded.structure import damaged
+from orienteer.engine.protocol import MetadataColumn
 from orienteer.errors import FilterError
 from orienteer.query.where import Both, Comparison, Either, Not, Where, compare, field_value, fields_of
 
@@ -36,20 +36,12 @@ def frozen(mask: Mask) -> Mask:
 EVERYTHING: Mask = frozen(np.empty(0, np.bool_))  # what the kernels take for "no filter"
 
 
-@dataclass(frozen=True)
-class Column:
-    """One field of all passages: `values[numbers[passage]]`, None where a passage has no value."""
-
-    values: list[Any]
-    numbers: NDArray[np.int32]
-
-
 class MetadataFilter:
     """Masks of one index. Safe to share between threads."""
 
     def __init__(self, ends: NDArray[Any] | None, letters: NDArray[Any] | None, size: int) -> None:
         self._ends, self._letters, self._size = ends, letters, size
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, MetadataColumn] = {}
         self._masks: OrderedDict[Where, Mask] = OrderedDict()
         self._fields: frozenset[str] = frozenset()
         self._lock = threading.Lock()
@@ -65,12 +57,11 @@ class MetadataFilter:
             self._masks.move_to_end(where)
             return self._masks[where]
 
-    def column(self, field: str) -> Column:
-        """A field's values."""
+    def columns(self, fields: Sequence[str]) -> list[MetadataColumn]:
+        """The fields' values; those that are not known yet are read in one pass."""
         with self._lock:
-            if field not in self._columns:
-                self._read([field])
-            return self._columns[field]
+            self._read([field for field in dict.fromkeys(fields) if field not in self._columns])
+            return [self._columns[field] for field in fields]
 
     def fields(self) -> frozenset[str]:
         """Every field that some passage has."""
@@ -81,7 +72,7 @@ class MetadataFilter:
 
     def has(self, field: str) -> bool:
         """Whether some passage has a value of the field."""
-        return any(value is not None for value in self.column(field).values)
+        return any(value is not None for value in self.columns([field])[0].values)
 
     def _evaluate(self, where: Where) -> Mask:
         match where:
@@ -117,7 +108,7 @@ class MetadataFilter:
                     out[at] = number
         self._fields = frozenset(found)
         for field, distinct, out in zip(fields, values, numbers, strict=True):
-            self._columns[field] = Column(distinct, out)
+            self._columns[field] = MetadataColumn(distinct, out)
 
     def _rows(self, first: int, last: int) -> list[dict[str, Any]]:
         if self._ends is None or self._letters is None:

@@ -34,7 +34,7 @@ from orienteer.engine.embedded.kernels.nearest_terms import edit_distances
 from orienteer.engine.embedded.kernels.score_all import score_all
 from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, check_fields
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.protocol import Explanation, Similarity, TermPostings
+from orienteer.engine.protocol import Explanation, MetadataColumn, Similarity, TermPostings
 from orienteer.errors import UnknownFieldError, UnknownPassageError
 from orienteer.query import Field, Query, Refinement, Where, parse_where
 from orienteer.query.refinement import MAX_CLAUSES
@@ -65,6 +65,12 @@ class EmbeddedEngine:
         where = both(self.where, parse_where(where) if isinstance(where, str) else where)
         check_fields(where, [self.index.metadata_filter])
         return EmbeddedEngine(self.index, self.threads, allowed=self.index.metadata_filter.mask(where), where=where)
+
+    def metadata_fields(self) -> frozenset[str]:
+        return self.index.metadata_filter.fields()
+
+    def metadata_columns(self, fields: Sequence[str]) -> list[MetadataColumn]:
+        return self.index.metadata_filter.columns(fields)
 
     @property
     def folder(self) -> Path | None:

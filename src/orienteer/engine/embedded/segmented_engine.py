@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from orienteer.engine.embedded.one_segment import EmbeddedEngine, both, near_ter
 from orienteer.engine.embedded.segmented_index import SegmentedIndex
 from orienteer.engine.embedded.segments import Segment, SegmentEngine, TermKey, terms_of
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.engine.protocol import ClauseScore, Explanation, Similarity, TermPostings
+from orienteer.engine.protocol import ClauseScore, Explanation, MetadataColumn, Similarity, TermPostings
 from orienteer.errors import IndexVersionError, UnknownFieldError
 from orienteer.query import FIELDS, Field, Query, Refinement, Where, parse_where
 
@@ -48,6 +48,22 @@ class SegmentedEngine(EmbeddedEngine):
         where = both(self.where, parse_where(where) if isinstance(where, str) else where)
         check_fields(where, [segment.index.metadata_filter for segment in self.index.segments])
         return SegmentedEngine(self.index, self.threads, where=where)
+
+    def metadata_fields(self) -> frozenset[str]:
+        return frozenset[str]().union(*(each.index.metadata_filter.fields() for each in self.index.segments))
+
+    def metadata_columns(self, fields: Sequence[str]) -> list[MetadataColumn]:
+        """The living passages of all segments; a value of two segments stands in `values` twice."""
+        by_segment = [segment.index.metadata_filter.columns(fields) for segment in self.index.segments]
+        columns = []
+        for parts in zip(*by_segment, strict=True):
+            values: list[Any] = []
+            numbers = []
+            for part, segment in zip(parts, self.index.segments, strict=True):
+                numbers.append(part.numbers[segment.living] + np.int32(len(values)))
+                values += part.values
+            columns.append(MetadataColumn(values, np.concatenate(numbers)))
+        return columns
 
     def search(self, query: Query, k: int = 5) -> Hits:
         k = max(0, min(k, self.index.size))

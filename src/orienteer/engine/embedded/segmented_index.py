@@ -109,7 +109,7 @@ class SegmentedIndex(Index):
         found = []
         for segment in self.segments:
             if segment.index.has_metadata:
-                column = segment.index.metadata_filter.column("file")
+                column = segment.index.metadata_filter.columns(["file"])[0]
                 wanted = [isinstance(each, str) and (files is None or each in files) for each in column.values]
                 held = np.array(wanted, np.bool_)[column.numbers]
                 held &= segment.alive if segment.alive.size else np.True_

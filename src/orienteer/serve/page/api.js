@@ -33,6 +33,12 @@ export async function call(method, path, body) {
 
 /** The answer as it is, for a file. */
 export const text = async (path) => (await send("GET", path, undefined, "*/*")).text();
+export const blob = async (path) => (await send("GET", path, undefined, "*/*")).blob();
+
+/** Sends bytes. */
+export const put = async (path, bytes, signal) => (await send("PUT", path, bytes, "application/json", signal)).json();
+
+export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN));
 
 /** Posts and calls onEvent(name, data) for each event; returns when the server has said `end`. */
 export async function stream(path, body, onEvent, signal) {
@@ -71,10 +77,11 @@ async function send(method, path, body, accept, signal) {
   const headers = { accept };
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.authorization = `Bearer ${token}`;
-  if (body !== undefined) headers["content-type"] = "application/json";
+  const raw = body instanceof Blob;
+  if (body !== undefined) headers["content-type"] = raw ? "application/octet-stream" : "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await fetch(path, { method, headers, signal, body: body === undefined || raw ? body : JSON.stringify(body) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Gone("the server does not answer");

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { button, el, plural, say } from "./dom.js";
 import * as views from "./views.js";
 import { closeMenu } from "./words.js";
+import { workshop } from "./workshop.js";
 
 const page = document.getElementById("main");
 const banner = document.getElementById("banner");
@@ -55,6 +56,11 @@ async function checkServer() {
 
 const helpers = {
   onError,
+  /** What the server offers has changed: the same object gets the news. */
+  async refresh() {
+    Object.assign(about, await api.get("api/about"));
+    sayAbout();
+  },
   setAddress(address, go = false) {
     if (go) location.hash = address;
     else history.replaceState(null, "", address);
@@ -66,6 +72,7 @@ const ROUTES = [
   [/^#\/session\/([\w-]+)$/, "ask", (id) => views.ask(page, about, helpers, id)],
   [/^#\/compare\/([\w-]+)\/([\w-]+)$/, "compare", (a, b) => views.compare(page, about, helpers, [a, b])],
   [/^#\/compare$/, "compare", () => views.compare(page, about, helpers)],
+  [/^#\/workshop$/, "workshop", () => workshop(page, about, helpers)],
   [/^#\/sessions$/, "sessions", () => views.sessions(page, about, helpers)],
   [/^#\/gallery$/, "gallery", () => views.gallery(page, about, helpers)],
   [/^(#\/?)?$/, "ask", () => views.ask(page, about, helpers)],
@@ -170,9 +177,13 @@ async function begin() {
     onError(error);
     return;
   }
+  sayAbout();
+  await go();
+}
+
+function sayAbout() {
   const size = about.indexes.reduce((sum, { passages }) => sum + (passages ?? 0), 0);
   document.getElementById("about").textContent = `${about.indexes.map(({ name }) => name).join(", ")}${size ? ` · ${plural(size, "passage")}` : ""}`;
-  await go();
 }
 
 dress();

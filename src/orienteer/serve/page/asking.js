@@ -3,10 +3,13 @@
 import { button, el } from "./dom.js";
 
 /** `agents` are the labels of the agents to choose; submit({question, answers, agents, steps}). */
-export function askForm(about, { agents, labels, question = "", onSubmit }) {
-  const index = about.indexes.length > 1
-    ? field("Index", el("select", { id: "ask-index" }, about.indexes.map(({ name }) => el("option", { value: name }, name))))
-    : null;
+export function askForm(about, { agents, labels, question = "", onSubmit, onIndex }) {
+  const choice = el("select", { id: "ask-index", onchange: () => onIndex?.(choice.value) });
+  const index = field("Index", choice);
+  const fillIndexes = (chosen) => {
+    choice.replaceChildren(...about.indexes.map(({ name }) => el("option", { value: name, selected: name === chosen }, name)));
+    index.hidden = about.indexes.length < 2;
+  };
   const form = el(
     "form",
     {
@@ -45,6 +48,8 @@ export function askForm(about, { agents, labels, question = "", onSubmit }) {
       index,
     ),
   );
+  fillIndexes(about.indexes[0].name);
+  form.fillIndexes = fillIndexes;
   return form;
 }
 
@@ -69,12 +74,12 @@ function agentChoice(about, id, chosen) {
 }
 
 /** Questions to begin with; ask(example) when one is chosen. */
-export function exampleList(about, ask) {
-  if (!about.examples.length) return null;
+export function exampleList(examples, ask) {
+  if (!examples.length) return null;
   return el(
     "section",
     { class: "examples", "aria-labelledby": "examples-title" },
     el("h2", { id: "examples-title" }, "Questions to begin with"),
-    el("ul", null, about.examples.map((example) => el("li", null, button(example.question, () => ask(example), { class: "example" })))),
+    el("ul", null, examples.map((example) => el("li", null, button(example.question, () => ask(example), { class: "example" })))),
   );
 }

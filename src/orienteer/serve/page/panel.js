@@ -300,6 +300,7 @@ export class Panel {
       "dl",
       { class: "cost" },
       pair("agent", session.agent),
+      session.where ? pair("filter", session.where) : null,
       pair("queries", session.queries.toLocaleString("en")),
       pair("passages read", session.passages_read.toLocaleString("en")),
       session.seconds ? pair("time", `${number(session.seconds, session.seconds < 10 ? 2 : 0)} s`) : null,

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { button, calm, el, number, plural } from "./dom.js";
 import { openMenu, worded } from "./words.js";
 import { copyCitation, openDocument } from "./sources.js";
+import { thumbs } from "./thumbs.js";
 import { whyTable } from "./why.js";
 
 const AROUND = 34; // words of a passage on either side of its answer, until the whole is asked for
@@ -14,7 +15,9 @@ export class Results {
     Object.assign(this, { refine, onError, note, isShared });
     this.list = el("ol", { class: "best", "aria-label": "The best five passages" });
     this.pushed = el("div", { class: "pushed" });
-    this.node = el("div", { class: "results" }, this.list, this.pushed);
+    this.narrow = el("div", { class: "narrow", hidden: true });
+    this.only = false;
+    this.node = el("div", { class: "results" }, this.narrow, this.list, this.pushed);
     this.whole = new Set();
     this.explained = new Map();
     this.list.addEventListener("click", (event) => this.wordClicked(event));
@@ -25,9 +28,30 @@ export class Results {
     this.step = session.steps[chosen];
     const before = new Map([...this.list.children].map((card) => [card.dataset.id, card.getBoundingClientRect().top]));
     const previous = session.steps[chosen - 1]?.best ?? [];
-    this.list.replaceChildren(...this.step.best.map((id, i) => this.card(id, i, previous)));
+    this.shown = this.narrowed();
+    this.list.replaceChildren(...this.shown.map((id, i) => this.card(id, i, previous)));
     this.pushed.replaceChildren(...this.pushedOut());
     this.animate(before);
+  }
+
+  /** The best five; of all passages read those with every required word, where only these are wanted. */
+  narrowed() {
+    const required = this.step.query.refinements.filter(({ op }) => op === "+");
+    this.narrow.hidden = !required.length;
+    if (!required.length) return this.step.best;
+    const read = Object.values(this.session.passages).filter(({ step }) => step <= this.step.number);
+    const held = read.filter((passage) => required.every((each) => holds(passage, each)));
+    const words = required.map(({ term }) => `+${term}`).join(" ");
+    this.narrow.replaceChildren(
+      el("label", null,
+        el("input", { type: "checkbox", id: "only-required", checked: this.only, onchange: (event) => {
+          this.only = event.target.checked;
+          this.show(this.session, this.step.number);
+          this.narrow.querySelector("input").focus();
+        } }), ` only passages with ${words}`),
+      el("span", { class: "none" }, `${held.length} of ${plural(read.length, "passage")} read`));
+    if (!this.only) return this.step.best;
+    return held.sort((a, b) => b.ps - a.ps).slice(0, 5).map(({ id }) => id);
   }
 
   /** From where each card was to where it is: the eye follows the ranks. */
@@ -111,6 +135,7 @@ export class Results {
       { class: "card-actions" },
       cut ? button(shown ? "Less" : "Whole passage", () => this.toggle(id), { class: "link", "aria-expanded": String(shown) }) : null,
       this.session.index ? button("Open in its document", () => openDocument(this.session.index, passage, this.onError), { class: "link" }) : null,
+      this.session.index && this.refine ? thumbs(this.session, id, this.onError) : null,
       button("Copy citation", (event) => copyCitation(passage, event.currentTarget), { class: "link" }),
       this.session.index
         ? button("Why this passage", () => this.explain(id), { class: "link why-button", "aria-expanded": String(Boolean(explained)) })
@@ -135,7 +160,7 @@ export class Results {
     const key = this.key(id);
     if (!this.explained.delete(key)) {
       try {
-        this.explained.set(key, await api.post("api/why", { query: this.step.query.text, passage: id, index: this.session.index }));
+        this.explained.set(key, await api.post("api/why", { query: this.step.query.text, passage: id, index: this.session.index, where: this.session.where }));
       } catch (error) {
         this.onError(error);
       }
@@ -145,7 +170,7 @@ export class Results {
 
   /** One card drawn anew, the focus kept. */
   again(id, focus = ".link") {
-    const at = this.step.best.indexOf(id);
+    const at = this.shown.indexOf(id);
     const old = this.list.children[at];
     if (!old || old.dataset.id !== id) return;
     const card = this.card(id, at, this.session.steps[this.step.number - 1]?.best ?? []);
@@ -172,6 +197,12 @@ export class Results {
     const field = word.closest("h3") ? "title" : "contents";
     openMenu(word, word.textContent, field, this.note?.(), (refinement) => this.refine(refinement));
   }
+}
+
+/** Whether a passage has a required term, word by word as the index does; a title's in the title. */
+function holds({ title, text }, { field, term }) {
+  const words = (value) => ` ${(value.toLowerCase().match(/[\p{L}\p{N}]+(?:['’.][\p{L}\p{N}]+)*/gu) ?? []).join(" ")} `;
+  return words(field === "title" ? title : `${title} ${text}`).includes(words(term));
 }
 
 /** A record has a snippet; the index has the rest. The answer is found again by the snippet around it. */

@@ -8,17 +8,18 @@ export async function openDocument(index, passage, onError) {
   try {
     const found = await api.get(`api/document?${new URLSearchParams({ id: passage.id, index })}`);
     const here = (each) => each.id === passage.id;
+    const page = found.pdf ? await pdfPage(index, passage.id, found.passages.find(here).metadata.page, onError) : null;
     const dialog = el(
       "dialog",
-      { class: "document", "aria-labelledby": "document-title", onclose: () => dialog.remove() },
+      { class: `document${page ? " with-page" : ""}`, "aria-labelledby": "document-title", onclose: () => dialog.remove() },
       el("h2", { id: "document-title" }, passage.source || found.document || passage.title || passage.id),
-      el(
+      el("div", { class: "document-columns" }, page, el(
         "div",
         { class: "document-text", tabindex: "0", role: "region", "aria-label": "The document around the passage" },
         found.passages.map((each) =>
           el("section", { class: here(each) ? "here" : null }, el("h3", null, each.title || "(no title)"), el("p", null, here(each) ? marked(each.text, passage) : each.text)),
         ),
-      ),
+      )),
       el("form", { method: "dialog", class: "dialog-end" }, el("button", null, "Close")),
     );
     document.body.append(dialog);
@@ -28,6 +29,33 @@ export async function openDocument(index, passage, onError) {
     onError(error);
   }
 }
+
+/** The page as the server draws it, the passage marked, and a link to the file at this page. */
+async function pdfPage(index, id, number, onError) {
+  const query = new URLSearchParams({ id, index });
+  const picture = el("img", { class: "pdf-page", alt: `Page ${number}, the passage marked` });
+  picture.src = await dataAddress(await api.blob(`api/source/page?${query}`));
+  const open = el("a", {
+    href: `api/source/file?${query}#page=${number}`, target: "_blank", rel: "noopener",
+    onclick: async (event) => {
+      if (!api.hasToken()) return; // a link sends no token, so the file is fetched with it
+      event.preventDefault();
+      try {
+        window.open(`${URL.createObjectURL(await api.blob(`api/source/file?${query}`))}#page=${number}`, "_blank", "noopener");
+      } catch (error) {
+        onError(error);
+      }
+    },
+  }, `Open the PDF at page ${number}`);
+  return el("figure", { class: "pdf", tabindex: "0", role: "region", "aria-label": `Page ${number}` }, picture, el("figcaption", null, open));
+}
+
+/** Pictures come from this host or stand in the page itself; the security policy allows nothing else. */
+const dataAddress = (blob) => new Promise((done) => {
+  const reader = new FileReader();
+  reader.onload = () => done(reader.result);
+  reader.readAsDataURL(blob);
+});
 
 /** The passage's answer in its whole text; a record's place is that of its snippet, so it is looked for. */
 function marked(text, { answer, start, end, whole }) {

@@ -88,6 +88,8 @@ export function scoreLine(session, chosen) {
         { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": told, preserveAspectRatio: "none" },
         svg("polyline", { points, class: "line-path" }),
       ),
+      el("span", { class: "line-scale top-end", "aria-hidden": "true" }, number(top)),
+      el("span", { class: "line-scale", "aria-hidden": "true" }, "0"),
       el("span", { class: "line-dot", style: { left: `${(100 * x) / width}%`, top: `${(100 * y) / height}%` } }),
     ),
     el("figcaption", { title: `the line starts at 0; its highest point is ${number(top)}` }, what, el("span", null, `${number(values[0])} → ${number(values.at(-1))}`)),

@@ -3,29 +3,46 @@
 import * as api from "./api.js";
 import { askForm, exampleList } from "./asking.js";
 import { chip } from "./chips.js";
+import { Facets } from "./facets.js";
 import { button, el, number, plural, signed } from "./dom.js";
 import { Panel } from "./panel.js";
 import { tone } from "./trail.js";
+import { dropZone } from "./uploads.js";
 
 const AT_ONCE = 50;
 
 /** One question, one agent; or a session that is already there. */
-export async function ask(page, about, { onError, setAddress }, id) {
-  const examples = exampleList(about, (example) => {
+export async function ask(page, about, { onError, setAddress, refresh }, id) {
+  const begin = (example) => {
     form.querySelector("#ask-question").value = example.question;
     form.querySelector("#ask-answers").value = example.answers.join("; ");
     form.requestSubmit();
-  });
+  };
+  const facets = new Facets({ onError, onChange: () => panel.session && form.querySelector("#ask-question").value && form.requestSubmit() });
+  const examples = el("div", null, exampleList(about.examples, begin));
+  const chooseIndex = async (index) => {
+    facets.load(index);
+    examples.replaceChildren(exampleList(await api.get(`api/examples?${new URLSearchParams({ index })}`), begin) ?? "");
+  };
   const panel = new Panel({ onError, onOpen: (id) => setAddress(`#/session/${id}`), agent: () => form.querySelector("#ask-agent-0").value });
   const form = askForm(about, {
-    labels: ["Agent"], agents: [about.default_agent],
+    labels: ["Agent"], agents: [about.default_agent], onIndex: chooseIndex,
     onSubmit: ({ question, answers, agents: [agent], steps, index }) => {
       panel.clear();
       begun();
-      return panel.run("api/sessions", { question, answers, agent, steps, index });
+      return panel.run("api/sessions", { question, answers, agent, steps, index, where: facets.where });
     },
   });
-  const intro = el("div", { class: "intro" }, examples);
+  const drop = dropZone(about, {
+    onError,
+    onBuilt: async ({ index }) => {
+      await refresh();
+      form.fillIndexes(index);
+      await chooseIndex(index);
+      form.querySelector("#ask-question").focus();
+    },
+  });
+  const intro = el("div", { class: "intro" }, examples, drop);
   const begun = () => {
     intro.hidden = true;
     page.classList.add("has-session");
@@ -35,15 +52,18 @@ export async function ask(page, about, { onError, setAddress }, id) {
     el("div", { class: "hero" },
       el("h1", null, "Watch an agent search, and steer it"),
       el("p", { class: "lead" }, "It reads the first results, refines the query with plain terms and operators, looks again, and keeps the best five passages found on the way."),
-      form),
+      form, facets.node),
     intro, panel.node,
   );
   if (!id) {
+    facets.load(about.indexes[0].name);
     form.querySelector("#ask-question").focus();
     return panel;
   }
   begun();
   panel.show(await api.get(`api/sessions/${id}`));
+  form.fillIndexes(panel.session.index);
+  facets.load(panel.session.index || about.indexes[0].name);
   form.querySelector("#ask-question").value = panel.session.question;
   form.querySelector("#ask-answers").value = panel.session.answers.join("; ");
   return panel;
@@ -74,7 +94,7 @@ export async function compare(page, about, { onError, setAddress }, ids = []) {
       if (panels.every((panel) => panel.session)) setAddress(`#/compare/${panels.map((panel) => panel.session.id).join("/")}`);
     },
   });
-  const intro = el("div", { class: "intro" }, exampleList(about, (example) => {
+  const intro = el("div", { class: "intro" }, exampleList(about.examples, (example) => {
     form.querySelector("#ask-question").value = example.question;
     form.querySelector("#ask-answers").value = example.answers.join("; ");
     form.requestSubmit();
