@@ -51,6 +51,9 @@ def find_query(
     index: IndexOption = None,
     not_relevant: Annotated[str | None, typer.Option(help="ids that must not be matched, or a file of them")] = None,
     seed: Annotated[str | None, typer.Option(help="a query in Lucene's syntax to begin with")] = None,
+    objective: Annotated[
+        str, typer.Option(help="f: the matches; description: a set known in part; ap or recall@N: the ranking")
+    ] = "f",
     clauses: Annotated[int, typer.Option(help="clauses at most", min=1, max=64)] = 12,
     beta: Annotated[float, typer.Option(help="of F-beta; above 1 recall counts more", min=0.01)] = 1.0,
     holdout: Annotated[float, typer.Option(help="share of the ids that only judges", min=0, max=0.9)] = 0.0,
@@ -68,7 +71,7 @@ def find_query(
     with compiling():
         result = workshop.find_query(
             _engine(index), wanted, not_relevant=rejected, seed=parse(seed) if seed else None, clauses=clauses,
-            beta=beta, holdout=holdout, beam=beam, seconds=seconds,
+            objective=objective, beta=beta, holdout=holdout, beam=beam, seconds=seconds,
         )  # fmt: skip
     if as_json:
         return print_json(workshop.as_dict(result))

@@ -41,3 +41,29 @@ def require_marks(passages: NDArray[np.uint32], marks: NDArray[np.uint8]) -> Non
             at += 1
         if marks[passage] == 1 and not (at < passages.size and passages[at] == passage):
             marks[passage] = 0
+
+
+@kernel
+def count_before(
+    scores: NDArray[np.float32], wanted: NDArray[np.float32], numbers: NDArray[np.int64], before: NDArray[np.int64]
+) -> None:
+    """before [wanted + 1]: how many passages rank before each wanted one and not before the one above it.
+
+    `wanted` has the scores of the wanted passages in their order, `numbers` the passages; of equal scores the lower
+    number ranks first.
+    """
+    if wanted.size == 0:
+        return
+    least = wanted[wanted.size - 1]
+    for passage in range(scores.size):
+        score = scores[passage]
+        if score < least:
+            continue
+        low, high = 0, wanted.size
+        while low < high:  # the first wanted passage that this one ranks before
+            middle = (low + high) // 2
+            if score > wanted[middle] or (score == wanted[middle] and passage < numbers[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        before[low] += 1
