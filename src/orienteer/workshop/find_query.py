@@ -322,7 +322,7 @@ class _BeamSearch:
         states = [self.state(seed)]
         bests = [states[0]] if seed else []
         for _ in range(len(seed), most):
-            if monotonic() > until:
+            if bests and monotonic() > until:  # a shortest query there is, also on a machine that compiles first
                 return bests, False
             states = self._extended(states, beam)
             if not states:
