@@ -80,7 +80,8 @@ def test_files_of_which_none_can_be_read_are_an_error_that_says_why(make_client:
 @pytest.mark.parametrize(
     ("raw", "safe"),
     [
-        ("../../etc/passwd", "etc/passwd"), ("C:\\Users\\me\\a.pdf", "C_/Users/me/a.pdf"), ("/abs/./b.txt", "abs/b.txt"),
+        ("../../etc/passwd", "etc/passwd"),
+        ("C:\\Users\\me\\a.pdf", "C_/Users/me/a.pdf"), ("/abs/./b.txt", "abs/b.txt"),
         ("...", "file"), ("a\x1b[31m.txt", "a_[31m.txt"), ("a\u202etxt.exe", "a_txt.exe"), ("x" * 300 + ".pdf", None),
     ],
 )  # fmt: skip
