@@ -22,7 +22,9 @@ from urllib.request import urlopen
 
 from playwright.sync_api import Page, sync_playwright
 
-PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
+ROOT = Path(__file__).parent.parent
+PICTURES = ROOT / "docs" / "pictures"
+DOCUMENTS = ROOT / "docs"  # dropped on the page
 QUESTION = "which contractor's portrait was the first to go through the alpine railway bore"
 ANSWER = "Louis Favre"
 BROWSER = (
@@ -82,6 +84,8 @@ def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
     page.goto(f"{address}#/gallery")
     page.wait_for_selector(".row")
     page.screenshot(path=out / "gallery.png")
+    documents(browser, address, out)
+    workshop(browser, address, out)
     for name, context in (
         ("dark", {"viewport": DESKTOP, "color_scheme": "dark"}),
         ("phone", {"viewport": PHONE, "device_scale_factor": 2}),
@@ -91,6 +95,37 @@ def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
         other.wait_for_selector(".card")
         settle(other)
         other.screenshot(path=out / f"{name}.png")
+
+
+def documents(browser: Any, address: str, out: Path) -> None:
+    """Files are dropped, the index is filtered and asked, and an answer is opened at its page."""
+    page = browser.new_context(viewport=DESKTOP).new_page()
+    page.set_default_timeout(120_000)
+    page.goto(address)
+    page.wait_for_selector("#own-files", state="attached")
+    page.set_input_files("#own-files", [*DOCUMENTS.glob("*.md"), *DOCUMENTS.glob("*.pdf"), ROOT / "Makefile"])
+    page.wait_for_selector(".built")
+    page.wait_for_selector(".facet-value")
+    page.screenshot(path=out / "documents.png")
+
+
+def workshop(browser: Any, address: str, out: Path) -> None:
+    """Five passages are marked, their query is found, and a miss is explained."""
+    page = browser.new_context(viewport={"width": 1280, "height": 1120}).new_page()
+    page.set_default_timeout(120_000)
+    page.goto(f"{address}#/workshop")
+    page.fill("#workshop-query", "alpine railway tunnel")
+    page.press("#workshop-query", "Enter")
+    page.wait_for_selector(".hit")
+    for place in (0, 1, 3, 11, 12):
+        page.locator(".hit .mark.yes").nth(place).click()
+    page.locator(".hit .mark.no").nth(4).click()
+    page.click("#find-query")
+    page.wait_for_selector(".found-query table")
+    page.locator(".hit", has_text="Thames Tunnel").locator(".why-not").click()
+    page.wait_for_selector(".apply-edit")
+    page.evaluate("scrollTo(0, 0)")
+    page.screenshot(path=out / "workshop.png")
 
 
 def ask(page: Page, agent: str) -> None:

@@ -60,7 +60,7 @@ def test_an_unknown_passage_or_index_is_not_found(client: TestClient) -> None:
 
 def test_agents_and_indexes_are_listed(client: TestClient, engine: EmbeddedEngine) -> None:
     assert client.get("/api/indexes").json() == [
-        {"name": "lighthouses", "passages": len(PASSAGES), "fingerprint": engine.fingerprint}
+        {"name": "lighthouses", "passages": len(PASSAGES), "fingerprint": engine.fingerprint, "uploaded": False}
     ]
     names = [agent["name"] for agent in client.get("/api/agents").json()]
     assert "prf-idf-t" in names

@@ -1,4 +1,4 @@
-"""A page of the PDF that a passage is from: only files that the index names, inside its folder, as they were indexed."""
+"""A page of the PDF that a passage is from: only files that the index names, in its folder, as they were indexed."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ def test_files_of_which_none_can_be_read_are_an_error_that_says_why(make_client:
 @pytest.mark.parametrize(
     ("raw", "safe"),
     [
-        ("../../etc/passwd", "etc/passwd"), ("C:\\Users\\me\\a.pdf", "C_/Users/me/a.pdf"), ("/abs/./b.txt", "abs/b.txt"),
+        ("../../etc/passwd", "etc/passwd"),
+        ("C:\\Users\\me\\a.pdf", "C_/Users/me/a.pdf"), ("/abs/./b.txt", "abs/b.txt"),
         ("...", "file"), ("a\x1b[31m.txt", "a_[31m.txt"), ("a\u202etxt.exe", "a_txt.exe"), ("x" * 300 + ".pdf", None),
     ],
 )  # fmt: skip
@@ -93,10 +94,13 @@ def test_names_are_made_safe(raw: str, safe: str | None) -> None:
 def test_no_name_leaves_its_folder(raw: str) -> None:
     found = safe_name(raw)
     parts = found.split("/")
-    assert found and not found.startswith("/")
+    assert found
+    assert not found.startswith("/")
     assert all(part and part not in (".", "..") and not part.startswith(".") for part in parts)
-    assert len(parts) <= 6 and all(len(part.encode()) <= 100 for part in parts)
-    assert "\x00" not in found and "\\" not in found
+    assert len(parts) <= 6
+    assert all(len(part.encode()) <= 100 for part in parts)
+    assert "\x00" not in found
+    assert "\\" not in found
 
 
 def test_counts_and_sizes_are_limited(make_client: MakeClient) -> None:

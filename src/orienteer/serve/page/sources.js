@@ -47,7 +47,7 @@ async function pdfPage(index, id, number, onError) {
       }
     },
   }, `Open the PDF at page ${number}`);
-  return el("figure", { class: "pdf", tabindex: "0", role: "region", "aria-label": `Page ${number}` }, picture, el("figcaption", null, open));
+  return el("figure", { class: "pdf", tabindex: "0", role: "region", "aria-label": `Page ${number}` }, el("figcaption", null, open), picture);
 }
 
 /** Pictures come from this host or stand in the page itself; the security policy allows nothing else. */

@@ -32,7 +32,7 @@ export function thumbs({ index, question }, passage, onError) {
       onError(error);
     }
   }, { class: "thumb", "aria-label": name, title: name, data: { thumb: String(thumb) } });
-  const node = el("span", { class: "thumbs" }, make(1, "👍", "Relevant to the question"), make(-1, "👎", "Not relevant to the question"));
+  const node = el("span", { class: "thumbs" }, make(1, "✓", "Relevant to the question"), make(-1, "✗", "Not relevant to the question"));
   const draw = () => {
     for (const each of node.children) each.setAttribute("aria-pressed", String(thumbOf(index, question, passage) === Number(each.dataset.thumb)));
   };
