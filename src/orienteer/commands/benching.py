@@ -262,6 +262,22 @@ def bench_remote(
     benchmark("remote").run(address, questions, index, limit, refinements, sizes, at_once, as_json)
 
 
+def bench_find_query(
+    index: Index,
+    sets: Annotated[int, typer.Option(help="how many sets, their kinds in turn", min=6)] = 100,
+    seed: Annotated[int, typer.Option(help="of the sets")] = 0,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="file for the report, JSON, written after each")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """find-query on random sets with a hidden property: F1, CPU time, recall of a hidden half beside baselines.
+
+    orienteer bench find-query --index my-index --out find-query.json
+    """
+    benchmark("find_query").run(index, sets, seed, out_file, as_json)
+
+
 def _numbers(option: str, text: str) -> list[int]:
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
