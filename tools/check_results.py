@@ -126,7 +126,7 @@ def _paths(value: Any, path: str = "") -> dict[str, dict[str, float]]:
 
 @cache
 def _metrics(folder: Path) -> dict[str, dict[str, float]]:
-    """Each agent's measures: the means of its values by question. Of a JSON file: each path's numbers by their place."""
+    """Each agent's measures: the means of its values by question; of a JSON file each path's numbers by place."""
     if folder.suffix == ".json":
         return _paths(json.loads(folder.read_text()))
     return {
