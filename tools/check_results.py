@@ -129,13 +129,16 @@ def _metrics(folder: Path) -> dict[str, dict[str, float]]:
     """Each agent's measures: the means of its values by question; of a JSON file each path's numbers by place."""
     if folder.suffix == ".json":
         return _paths(json.loads(folder.read_text()))
-    return {
-        agent: {
-            measure: float(np.nanmean(np.array(values, np.float64))) * (100 if MEASURES[measure].percent else 1)
-            for measure, values in row["values"].items()
-        }
-        for agent, row in stored_rows(folder).items()
-    }
+    found: dict[str, dict[str, float]] = {}
+    for agent, row in stored_rows(folder).items():
+        known = {name: np.array(values, np.float64) for name, values in row["values"].items()}
+        found[agent] = {
+            name: float(np.nanmean(values)) * (100 if MEASURES[name].percent else 1)
+            for name, values in known.items() if not np.isnan(values).all()
+        }  # fmt: skip
+        # By judgements, where there are some: nDCG@10, Recall@100, MAP, MRR.
+        found[agent] |= {name: float(np.mean(values)) * 100 for name, values in (row.get("ranking") or {}).items()}
+    return found
 
 
 def main() -> int:
