@@ -38,3 +38,17 @@ def test_a_changed_number_an_unknown_agent_and_an_unchecked_document_are_named(t
     assert "no NDCG@5 of orchestra" in wrong[1]
     document.write_text(text.replace("<!-- checked:", "<!-- not checked:"))
     assert tool.problems(document, ROOT) == ["README.md: no table is checked"]
+
+
+def test_numbers_of_a_json_file_are_checked_by_their_path(tool: Any, tmp_path: Path) -> None:
+    (tmp_path / "gain.json").write_text('{"all": {"ratio": [1.524, 1.3, 1.8]}, "draws": 100}')
+    head = "<!-- checked: gain.json -->\n| figure | value | 95 % |\n|---|---|---|\n"
+    table = head + "| gain, `all.ratio` | {} | 1.3 to 1.8 |\n"
+    document = tmp_path / "page.md"
+    document.write_text(table.format("1.52") + "| `draws` | 100 | |\n")
+    assert tool.problems(document, tmp_path) == []
+    document.write_text(table.format("-1.52") + "| `hits` | 7 | |\n")
+    wrong = tool.problems(document, tmp_path)
+    assert len(wrong) == 2
+    assert "all.ratio, 0 in gain.json is -1.52, the file has 1.524" in wrong[0]
+    assert "no 0 of hits" in wrong[1]

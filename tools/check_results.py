@@ -5,12 +5,14 @@ A table is checked where a comment before it names its file:
     <!-- checked: results/agents/test -->                       columns are measures of this folder's summaries
     <!-- checked: results/agents -->                            a column head names the set: `dev` NDCG@5
     <!-- checked: results/agents NDCG@5 / Top-5 / read -->      a cell holds several measures, with slashes between
+    <!-- checked: results/workshop/thumbs.json -->              a row's name is a path in the file: `both.ratio`
 
 A row is an agent's: the first name in backticks. Every number must equal the file's, rounded as the table rounds it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +28,13 @@ from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summaries import stored_rows
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "docs/results.md", "results/agents/README.md", "docs/vectors.md")
+DOCUMENTS = ("README.md", "docs/results.md", "results/agents/README.md", "docs/vectors.md", "docs/workshop.md")
 NAMES = {"read": "passages_read", "right passage among those read": "found"}
 
 _MARK = re.compile(r"<!-- checked: (\S+)(?: (.+?))? -->")
 _CODE = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_SIGNED = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,9 @@ def _rows(lines: list[str]) -> Iterator[list[str]]:
 
 def _figures(place: str, folder: Path, measures: str | None, table: list[list[str]]) -> Iterator[Figure]:
     head, _, *rows = table
+    if folder.suffix == ".json":
+        yield from _json_figures(place, folder, rows)
+        return
     columns, at = [], folder
     for cell in head[1:]:
         if named := _CODE.search(cell):
@@ -95,21 +102,43 @@ def _figures(place: str, folder: Path, measures: str | None, table: list[list[st
                     yield Figure(place, value, where, agent[1], NAMES.get(measure.strip(), measure.strip()))
 
 
+def _json_figures(place: str, file: Path, rows: list[list[str]]) -> Iterator[Figure]:
+    """The numbers of a row, in their order, are the value that the path names: a number, or a list of them."""
+    for row in rows:
+        if path := _CODE.search(row[0]):
+            for number, shown in enumerate(_SIGNED.findall(" ".join(row[1:]))):
+                yield Figure(place, shown, file, path[1], str(number))
+
+
 def _equal(shown: str, expected: float) -> bool:
     digits = len(shown.partition(".")[2])
     return abs(Decimal(shown) - Decimal(str(expected))) <= Decimal("0.5000001") * Decimal(10) ** -digits
 
 
+def _paths(value: Any, path: str = "") -> dict[str, dict[str, float]]:
+    if isinstance(value, dict):
+        parts = [_paths(each, f"{path}.{name}" if path else name) for name, each in value.items()]
+        return {name: each for part in parts for name, each in part.items()}
+    listed = value if isinstance(value, list) else [value]
+    numbers = [each for each in listed if isinstance(each, int | float)]
+    return {path: {str(place): float(each) for place, each in enumerate(numbers)}} if numbers else {}
+
+
 @cache
 def _metrics(folder: Path) -> dict[str, dict[str, float]]:
-    """Each agent's measures: the means of its values by question."""
-    return {
-        agent: {
-            measure: float(np.nanmean(np.array(values, np.float64))) * (100 if MEASURES[measure].percent else 1)
-            for measure, values in row["values"].items()
-        }
-        for agent, row in stored_rows(folder).items()
-    }
+    """Each agent's measures: the means of its values by question; of a JSON file each path's numbers by place."""
+    if folder.suffix == ".json":
+        return _paths(json.loads(folder.read_text()))
+    found: dict[str, dict[str, float]] = {}
+    for agent, row in stored_rows(folder).items():
+        known = {name: np.array(values, np.float64) for name, values in row["values"].items()}
+        found[agent] = {
+            name: float(np.nanmean(values)) * (100 if MEASURES[name].percent else 1)
+            for name, values in known.items() if not np.isnan(values).all()
+        }  # fmt: skip
+        # By judgements, where there are some: nDCG@10, Recall@100, MAP, MRR.
+        found[agent] |= {name: float(np.mean(values)) * 100 for name, values in (row.get("ranking") or {}).items()}
+    return found
 
 
 def main() -> int:

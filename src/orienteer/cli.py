@@ -129,7 +129,8 @@ BENCHMARKS: tuple[Command, ...] = (
     benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
     benching.bench_faults, benching.bench_fuzz, benching.bench_mutate, benching.bench_reader, benching.bench_sessions,
     benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak, benching.bench_feel,
-    benching.bench_remote, benching.bench_isolation, benching.bench_crash_points,
+    benching.bench_remote, benching.bench_isolation, benching.bench_crash_points, benching.bench_find_query,
+    benching.bench_thumbs,
 )  # fmt: skip
 
 for room, commands in ROOMS.items():

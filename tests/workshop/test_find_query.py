@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from math import comb, log2
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -154,6 +156,127 @@ def test_the_query_is_written_for_lucene_opensearch_and_reviewers() -> None:
     }  # fmt: skip
     both = FoundQuery((Clause("must", "contents", "a1"), Clause("must", "title", "b2")), Quality(1.0, 1.0, 1.0, 1, 1))
     assert both.boolean == "a1 AND title:b2"
+
+
+CLAUSES = st.lists(
+    st.one_of(
+        st.builds(
+            Clause, st.just("should"), st.sampled_from(FIELDS), st.sampled_from([*WORDS, "ant bee", "dog elk"]),
+            st.sampled_from([1.0, 0.5, 4.0]),
+        ),
+        st.builds(
+            Clause, st.sampled_from(["must", "must_not"]), st.sampled_from(FIELDS), st.sampled_from([*WORDS, "cow dog"])
+        ),
+    ),
+    min_size=1, max_size=5, unique_by=lambda clause: clause[1:3],
+).map(tuple)  # fmt: skip
+
+
+@SOME
+@given(corpora, CLAUSES)
+def test_every_export_read_again_returns_what_the_query_returns(
+    passages: list[Passage], clauses: tuple[Clause, ...]
+) -> None:
+    assume(any(clause.occur != "must_not" for clause in clauses))
+    found = FoundQuery(clauses, Quality(1.0, 1.0, 1.0, 1, 1))
+    engine = opened(passages)
+    expected = engine.search(found.query, len(passages))
+    assert list(engine.search(parse(found.lucene), len(passages))) == list(expected)
+    again = from_opensearch(found.opensearch())
+    hits = engine.search(again, len(passages))
+    assert [hit.id for hit in hits] == [hit.id for hit in expected]
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-5)
+    # Reviewers' text has no scores, and no optional clauses beside required ones: they do not change what matches.
+    ids = {hit.id for hit in engine.search(from_boolean(found.boolean), len(passages))}
+    assert ids == {hit.id for hit in expected}
+
+
+def from_opensearch(body: dict[str, Any]) -> Query:
+    """Reads the body as OpenSearch does."""
+    clauses = []
+    for occur in ("should", "must", "must_not"):
+        for each in body["query"]["bool"].get(occur, []):
+            [(kind, row)] = each.items()
+            [(field, value)] = row.items()
+            value = value if isinstance(value, dict) else {"query": value}
+            assert (kind == "match_phrase") == (" " in value["query"])
+            clauses.append(Clause(occur, field, value["query"], value.get("boost", 1.0)))
+    has_must = any(clause.occur == "must" for clause in clauses)
+    assert has_must or body["query"]["bool"]["minimum_should_match"] == 1
+    return Query("", tuple(clause.refinement for clause in clauses))
+
+
+def from_boolean(text: str) -> Query:
+    """Reads `(A OR B) NOT (C OR D)` and `A AND B`, the forms of reviewers that are written."""
+    wanted, _, unwanted = text.partition(" NOT ")
+    wanted = wanted.removeprefix("(").removesuffix(")") if unwanted else wanted
+    occur = "must" if " AND " in wanted else "should"
+    parts = [(occur, each) for each in wanted.split(" AND " if occur == "must" else " OR ")]
+    parts += [("must_not", each) for each in unwanted.strip("()").split(" OR ") if each]
+    clauses = []
+    for kind, part in parts:
+        field = "title" if part.startswith("title:") else "contents"
+        clauses.append(Clause(kind, field, part.removeprefix("title:").strip('"')))  # type: ignore[arg-type]
+    return Query("", tuple(clause.refinement for clause in clauses))
+
+
+@SOME
+@given(corpora, st.sets(st.integers(0, 8), min_size=1, max_size=4), st.sampled_from(["ap", "recall@2"]))
+def test_a_rankings_value_is_that_of_a_search_for_everything(
+    passages: list[Passage], which: set[int], objective: str
+) -> None:
+    wanted = {passages[number % len(passages)].id for number in which}
+    slow = ReferenceEngine(passages)
+    result = find_query(opened(passages), wanted, objective=objective, clauses=3, beam=2)
+    for found in result.front:
+        ids = [hit.id for hit in slow.search(found.query, len(passages))]
+        ranks = [rank for rank, id in enumerate(ids, 1) if id in wanted]
+        precision = sum(place / rank for place, rank in enumerate(ranks, 1)) / len(wanted)
+        recall = sum(rank <= 2 for rank in ranks) / len(wanted)
+        assert found.quality.value == pytest.approx(precision if objective == "ap" else recall)
+
+
+@SOME
+@given(corpora, st.sets(st.integers(0, 8), min_size=1, max_size=4))
+def test_a_wide_beam_finds_the_shortest_description_of_all_queries(passages: list[Passage], which: set[int]) -> None:
+    wanted = {passages[number % len(passages)].id for number in which}
+    slow = ReferenceEngine(passages)
+    result = find_query(opened(passages), wanted, objective="description", clauses=1, beam=EVERYTHING)
+    [front] = result.front
+
+    def exceptions(clauses: tuple[Clause, ...]) -> float:
+        query = Query("", tuple(clause.refinement for clause in clauses))
+        ids = {hit.id for hit in slow.search(query, len(passages))}
+        relevant = len(ids & wanted)
+        # Of a query no better than chance the bits stay as they are at chance.
+        matches = max(relevant, min(len(ids), max(1, relevant * len(passages) // len(wanted))))
+        missed = min(len(wanted) - relevant, len(passages) - matches)
+        return log2(comb(matches, relevant)) + log2(comb(len(passages) - matches, missed))
+
+    singles = [q for q in every_query(1) if any(w & wanted for w in [{h.id for h in slow.search(
+        Query("", (q[0].refinement,)), len(passages))}])]  # fmt: skip
+    assume(singles)
+    assert exceptions(front.clauses) <= min(map(exceptions, singles)) + 1e-9
+
+
+def test_half_of_a_title_is_described_by_the_title(engine: EmbeddedEngine, family: list[str]) -> None:
+    half = find_query(engine, family[::2], objective="description").best
+    ids = {hit.id for hit in engine.search(half.query, len(engine))}
+    assert set(family) <= ids
+    # F1 takes the other half as unwanted, and has a price for it.
+    by_f = find_query(engine, family[::2]).best
+    others = set(family) - set(family[::2])
+    assert len(others & {hit.id for hit in engine.search(by_f.query, len(engine))}) < len(others)
+
+
+def test_boosts_are_searched_where_the_ranking_counts(engine: EmbeddedEngine) -> None:
+    wanted = [hit.id for hit in engine.search(parse('"river"^4 "king"'), 12)]
+    result = find_query(engine, wanted, objective="ap", clauses=3)
+    assert result.best.quality.value is not None
+    assert result.best.quality.value >= 0.9
+    assert "value" in as_dict(result)["best"]
+    with pytest.raises(FindQueryError, match="expected f, description, ap"):
+        find_query(engine, wanted, objective="luck")
 
 
 def test_the_same_search_gives_the_same_query(engine: EmbeddedEngine, family: list[str]) -> None:

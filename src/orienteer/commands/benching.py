@@ -262,6 +262,43 @@ def bench_remote(
     benchmark("remote").run(address, questions, index, limit, refinements, sizes, at_once, as_json)
 
 
+def bench_find_query(
+    index: Index,
+    sets: Annotated[int, typer.Option(help="how many sets, their kinds in turn", min=6)] = 100,
+    seed: Annotated[int, typer.Option(help="of the sets")] = 0,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="file for the report, JSON, written after each")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """find-query on random sets with a hidden property: F1, CPU time, recall of a hidden half beside baselines.
+
+    orienteer bench find-query --index my-index --out find-query.json
+    """
+    benchmark("find_query").run(index, sets, seed, out_file, as_json)
+
+
+def bench_thumbs(
+    index: Index,
+    beir: Annotated[Path, typer.Option(help="folder in BEIR's layout: questions with judgements")],
+    split: Annotated[str, typer.Option(help="which of its qrels thumbs are taken from")] = "train",
+    judge: Annotated[str, typer.Option(help="which of its qrels judges")] = "test",
+    thumbs: Annotated[int, typer.Option(help="of each draw", min=5)] = 20,
+    draws: Annotated[int, typer.Option(help="how many times thumbs are drawn", min=1)] = 100,
+    seed: Annotated[int, typer.Option(help="of the draws")] = 0,
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the report, JSON")] = None,
+) -> None:
+    """What `learn` gains from simulated thumbs on questions that gave none, beside nothing and a refit alone.
+
+    orienteer bench thumbs --index scifact-index --beir scifact --out thumbs.json
+    """
+    files = [beir / "qrels" / f"{name}.tsv" for name in (split, judge)]
+    for file in files:
+        if not file.is_file():
+            raise OrienteerError(f"{file}: no such file; expected a folder in BEIR's layout with this split")
+    benchmark("thumbs").run(index, *files, thumbs, draws, seed, out_file)
+
+
 def _numbers(option: str, text: str) -> list[int]:
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]

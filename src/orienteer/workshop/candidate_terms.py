@@ -46,11 +46,7 @@ class TermCache:
         unique = list(dict.fromkeys(keys))
         new = [key for key in unique if key not in self._known]
         for key, passages in zip(new, self._engine.matches(new) if new else (), strict=True):
-            holds = np.zeros(self._wanted.size, np.bool_)
-            if passages.size:
-                place = np.minimum(np.searchsorted(passages, self._wanted), passages.size - 1)
-                holds = passages[place] == self._wanted
-            self._known[key] = passages, holds
+            self._known[key] = passages, members(passages, self._wanted)
         held = [key for key in unique if self._known[key][0].size]
         lists = [self._known[key][0] for key in held]
         holds = np.stack([self._known[key][1] for key in held]) if held else np.zeros((0, self._wanted.size), np.bool_)
@@ -65,6 +61,14 @@ class TermCache:
         if (known := self._keys_of.get(number)) is None:
             known = self._keys_of[number] = frozenset(_keys_of(self._engine, self._engine.id_at(number)))
         return known
+
+
+def members(passages: NDArray[np.uint32], numbers: NDArray[np.int64]) -> Bools:
+    """Which of the numbers are among the passages, which rise; a few numbers need no walk over them."""
+    if not passages.size or not numbers.size:
+        return np.zeros(numbers.size, np.bool_)
+    place = np.minimum(np.searchsorted(passages, numbers.astype(np.uint32)), passages.size - 1)
+    return np.asarray(passages[place] == numbers, np.bool_)
 
 
 def wanted_keys(engine: Engine, ids: Sequence[str]) -> Iterator[Key]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Literal
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.engine.protocol import ListsMatches
-from orienteer.workshop.candidate_terms import Key, TermCache, Terms, wanted_keys
+from orienteer.workshop.candidate_terms import Key, TermCache, Terms, members, wanted_keys
 from orienteer.workshop.found_query import Clause, FoundQuery, Occur, Quality
 from orienteer.workshop.kernels import EXCLUDED, IN, OUT, add_marks, count_marks, exclude_marks, require_marks
 from orienteer.workshop.set_objectives import DescriptionLength, FBeta, SetObjective, f_beta
@@ -161,20 +161,17 @@ class SetSearch:
                     heapq.heappushpop(best, (value, number, clauses))
         return [self._state(clauses) for _, _, clauses in sorted(best, reverse=True)]
 
-    def _candidates(self, state: _State) -> list[tuple[float, Clause, NDArray[np.uint32], int]]:
+    def _candidates(self, state: _State) -> Iterator[tuple[float, Clause, NDArray[np.uint32], int]]:
         """Clauses with the best value that each can have, best first; with its passages and wanted ones it keeps."""
         matched, open_ = state.wanted == IN, state.wanted == OUT
         total = state.quality.matches
-        found: list[tuple[float, Clause, NDArray[np.uint32], int]] = []
+        groups: list[tuple[Occur, Terms, NDArray[np.int64], NDArray[np.float64]]] = []
 
         def add(terms: Terms, occur: Occur, relevant: NDArray[np.int64], least: NDArray[np.int64]) -> None:
             # What is matched holds at least the wanted passages; held-out ones do not count as matches.
             least = np.maximum(relevant, least - self._held.size)
             bounds = self._objective.value(relevant, least, len(state.clauses) + 1)
-            for row in np.argsort(-bounds, kind="stable").tolist():
-                if relevant[row]:
-                    clause = Clause(occur, *terms.keys[row])
-                    found.append((float(bounds[row]), clause, terms.lists[row], int(relevant[row])))
+            groups.append((occur, terms, relevant, np.where(relevant > 0, bounds, -np.inf)))
 
         terms = self._terms
         if not state.required:
@@ -190,8 +187,15 @@ class SetSearch:
             unwanted = self._unwanted_terms(state)
             kept = (matched & ~unwanted.holds).sum(axis=1)
             add(unwanted, "must_not", kept, total - unwanted.sizes)
-        found.sort(key=lambda each: -each[0])
-        return found
+        bounds = np.concatenate([each for *_, each in groups])
+        starts = np.cumsum([0, *(each.size for *_, each in groups)])
+        for place in np.argsort(-bounds, kind="stable").tolist():
+            if bounds[place] == -np.inf:
+                return
+            group = int(np.searchsorted(starts, place, side="right")) - 1
+            row = place - int(starts[group])
+            occur, terms, relevant, _ = groups[group]
+            yield float(bounds[place]), Clause(occur, *terms.keys[row]), terms.lists[row], int(relevant[row])
 
     def _unwanted_terms(self, state: _State) -> Terms:
         """The most frequent terms of the query's unwanted matches."""
@@ -209,9 +213,9 @@ class SetSearch:
         """The objective of the query with the clause, from one walk over the clause's postings."""
         self.tried += 1
         counts = self._walk(passages, state.marks)
-        held = np.isin(self._held, passages)
+        held = members(passages, self._held)
         held_marks = state.marks[self._held]
-        rejected_holds, rejected_marks = np.isin(self._rejected, passages), state.marks[self._rejected]
+        rejected_holds, rejected_marks = members(passages, self._rejected), state.marks[self._rejected]
         total, rejected = state.quality.matches, state.quality.rejected
         match clause.occur:
             case "must_not":
