@@ -46,6 +46,10 @@ class DataError(OrienteerError):
     """A row or file of passages or questions that cannot be read; the message names file and line."""
 
 
+class FolderEmptiedError(DataError):
+    """A synced folder that is gone or holds no file any more, perhaps because it is not mounted."""
+
+
 class DuplicateIdError(DataError):
     """Two passages with one id."""
 

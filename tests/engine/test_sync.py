@@ -23,7 +23,7 @@ from orienteer.engine.embedded.folder_sync import SyncState, merge_if_worth_it, 
 from orienteer.engine.embedded.index import verify_index
 from orienteer.engine.embedded.segmented_index import open_segments
 from orienteer.engine.embedded.store import read_manifest
-from orienteer.errors import DataError, FolderOccupiedError, IndexCorruptError, IndexLockedError
+from orienteer.errors import DataError, FolderEmptiedError, FolderOccupiedError, IndexCorruptError, IndexLockedError
 from orienteer.query import parse
 
 WORDS = "red green blue sea ship storm light keeper rock harbour winter summer log of the and".split()
@@ -235,11 +235,14 @@ def test_the_index_may_lie_in_the_folder_itself(docs: Path) -> None:
     assert not sync_folder(docs, docs / "index").is_new
 
 
-def test_an_emptied_folder_empties_the_index(docs: Path, tmp_path: Path) -> None:
-    sync_folder(docs, tmp_path / "index")
+def test_an_emptied_folder_empties_the_index_only_where_that_is_allowed(docs: Path, tmp_path: Path) -> None:
+    before = sync_folder(docs, tmp_path / "index").manifest
     for file in list(docs.rglob("*.*")):
         file.unlink()
-    assert sync_folder(docs, tmp_path / "index").manifest.passages == 0
+    with pytest.raises(FolderEmptiedError, match=r"is the folder mounted\?.*--allow-empty"):
+        sync_folder(docs, tmp_path / "index")
+    assert read_manifest(tmp_path / "index") == before
+    assert sync_folder(docs, tmp_path / "index", allow_empty=True).manifest.passages == 0
     assert list(open_index(tmp_path / "index").search(parse("red"), 5)) == []
 
 
@@ -370,6 +373,21 @@ def test_a_watched_folder_is_followed_through_adds_changes_moves_and_deletes(
     (docs / "newer.txt").unlink()
     assert wait_for(watching, 4).deleted == ("newer.txt",)  # type: ignore[attr-defined]
     check_equal(tmp_path / "index", docs, tmp_path / "fresh")
+
+
+def test_a_watched_folder_that_vanishes_leaves_the_index_and_is_followed_when_it_is_back(
+    docs: Path, tmp_path: Path, watching: list[object], caplog: pytest.LogCaptureFixture
+) -> None:
+    before = wait_for(watching, 1).manifest  # type: ignore[attr-defined]
+    docs.rename(tmp_path / "unmounted")
+    deadline = time.monotonic() + 60
+    while "no such folder" not in caplog.text:
+        assert time.monotonic() < deadline, "no warning within a minute"
+        time.sleep(0.01)
+    assert read_manifest(tmp_path / "index") == before
+    (tmp_path / "unmounted" / "new.txt").write_text("a keeper")
+    (tmp_path / "unmounted").rename(docs)
+    assert wait_for(watching, 2).added == ("new.txt",)  # type: ignore[attr-defined]
 
 
 def test_a_delta_is_merged_once_it_has_grown(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

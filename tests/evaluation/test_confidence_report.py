@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from orienteer.cli import app
 from orienteer.engine import EmbeddedEngine, build_index, open_index
 from orienteer.evaluation.confidence import Judgements, auroc, calibration_error, fit_confidence, report
+from orienteer.evaluation.small_corpora import draw_corpus
 from orienteer.evaluation.unanswerable import WithoutAnswers
 from orienteer.query import Query, Refinement
 from orienteer.reader.answer_matching import holds_answer
@@ -70,7 +71,9 @@ def judgements(count: int, seed: int = 0) -> Judgements:
     draw = np.random.default_rng(seed)
     rows = draw.normal(size=(count, len(FEATURES)))
     right = draw.random(count) < 1 / (1 + np.exp(-3 * rows[:, 2]))
-    return Judgements(tuple(map(str, range(count))), rows, right, right, right, np.zeros(count, np.bool_))
+    return Judgements(
+        tuple(map(str, range(count))), rows, right, right, right, np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    )
 
 
 def test_the_threshold_declines_the_share_of_right_answers_that_it_may() -> None:
@@ -97,6 +100,27 @@ def test_a_confidence_that_is_always_too_high_by_a_third_has_that_calibration_er
     assert calibration_error(np.full(900, 2 / 3), right) == pytest.approx(1 / 3, abs=0.02)
 
 
+def test_judgements_come_back_from_their_rows_and_the_last_are_those_of_the_ends(engine: EmbeddedEngine) -> None:
+    environment = Environment(engine, LexicalReader(), Settings(steps=3))
+    asked = [each for each in QUESTIONS if each.answers]
+    played = Judgements.of(run_sessions(environment, Wanderer(), asked).sessions, False, (0, None))
+    again = Judgements.from_rows([json.loads(json.dumps(row)) for row in played.to_rows()])
+    assert np.allclose(again.rows, played.rows, atol=1e-6)
+    assert (again.questions, again.right.tolist()) == (played.questions, played.right.tolist())
+    assert played.last.questions == tuple(each.question for each in asked)
+    assert len(played) == 2 * len(asked)
+
+
+def test_a_small_corpus_answers_its_questions_and_has_its_size(engine: EmbeddedEngine) -> None:
+    asked = [each for each in QUESTIONS if each.answers]
+    corpus = draw_corpus(engine, asked, (), 8, seed=1)
+    assert len(corpus.engine) == 8
+    assert corpus.answered
+    for question in corpus.answered:
+        texts = [corpus.engine.passage_at(number).text for number in range(8)]
+        assert any(holds_answer(text, question.answers) for text in texts)
+
+
 @pytest.mark.long
 def test_the_command_writes_weights_and_a_report(tmp_path: Path) -> None:
     from orienteer.bundled import bundled_questions
@@ -114,7 +138,8 @@ def test_the_command_writes_weights_and_a_report(tmp_path: Path) -> None:
         [
             "train", "confidence", "--questions", str(asked), "--count", "10", "--index", str(tmp_path / "index"),
             "--steps", "1", "--agent", "bm25+ps", "--judge", str(asked), "--judge-agent", "bm25+ps",
-            "--judge-count", "14", "--bundled", "10", "--out", str(out),
+            "--judge-count", "14", "--bundled", "10", "--corpora", "1", "--small", "2", "--removed", "5",
+            "--out", str(out),
         ],
     )  # fmt: skip
     assert done.exit_code == 0, done.output

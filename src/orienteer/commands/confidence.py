@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,28 +24,29 @@ if TYPE_CHECKING:
     from orienteer.data import Question
     from orienteer.engine.protocol import Engine
     from orienteer.evaluation.confidence import ConfidenceReport, Judgements
-    from orienteer.reader.protocol import Reader
     from orienteer.session.confidence import ConfidenceModel
 
 _BATCH_SIZE = 20  # sessions
-_FIT_STEPS = (0, 5, None)  # a session is learned from after these steps: sessions of any length must be judged well
-_REMOVED = 3, 7  # three of seven questions are also asked with their answers removed
+_FIT_STEPS = (0, 2, None)  # a session is learned from after these steps: sessions of any length must be judged well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfidenceOptions:
     questions: tuple[Path, ...] = option("questions with answers to fit on; may be repeated")
     index: Path = option("the index to search")
-    out: Path = option("folder for confidence.json and, with --judge, the report")
+    out: Path = option("folder for confidence.json, the sessions played so far and, with --judge, the report")
     source: str = option("only questions whose source begins with this, such as nq", "")
-    count: int = option("questions of each file, drawn at random", 600, min=10)
+    count: int = option("questions of each file, drawn at random", 180, min=10)
+    removed: int = option("of all of these, how many are asked also with their answers removed", 150, min=0)
+    corpora: int = option("small collections drawn from the index, of 300, 1,000 and 3,000 passages in turn", 6, min=0)
+    small: int = option("questions that each of them answers; half as many that it does not", 50, min=1)
     agent: str = option("whose sessions to fit on", "prf-answer")
-    steps: int = option("refinements of the sessions to fit on", 10, min=0)
-    bundled: int = option("questions of the bundled corpus to fit on too: a small collection", 300, min=0)
+    steps: int = option("refinements of a session", STEPS, min=0)
     judge: Path | None = option("questions to judge on, none of them fitted on", None)
     judge_agent: str = option("whose sessions to judge on", AGENT)
-    judge_steps: int = option("refinements of the sessions to judge on", STEPS, min=0)
     judge_count: int = option("only the first so many of them; 0: all", 0, min=0)
+    judge_removed: int = option("of these, how many are asked also with their answers removed", 300, min=0)
+    bundled: int = option("questions of the bundled corpus to judge on too", 160, min=0)
     loss: float = option("share of right answers that may be declined", 0.1, min=0.0, max=1.0)
     reader: Path | None = option("folder of a reader; none: the shipped one", None)
     cache: Path | None = option("file of readings, so that a passage is read once", None)
@@ -56,85 +58,143 @@ class ConfidenceOptions:
 def train_confidence(options: ConfidenceOptions) -> None:
     """Fit the probability that an answer is right, and tell what it is worth on questions held out.
 
-    Three of seven questions are also asked with every passage removed that holds an answer: then every answer is wrong.
-    Sessions of the bundled corpus are fitted on too, since few passages agree in a small collection.
-    OUT/confidence.json goes to `orienteer/session/`. With a file of readings it takes minutes.
+    Sessions are played over the index; over the index with every passage removed that holds an answer, where every
+    answer is wrong; and over small collections drawn from it, which answer some of their questions and not others.
+    A command that was stopped goes on where it was: OUT/sessions keeps what was played.
+    OUT/confidence.json goes to `orienteer/session/`.
 
     orienteer train confidence --questions dev-who.jsonl --questions train-weak.jsonl --source nq --index INDEX
     --judge dev.jsonl --cache readings.db --out OUT
     """
-    from orienteer.bundled import bundled_engine, bundled_questions
     from orienteer.data.atomic import atomic_write
-    from orienteer.evaluation.confidence import fit_confidence, report
+    from orienteer.evaluation.confidence import Judgements, fit_confidence, report
 
     world = World(options.index, options.reader, options.cache, options.threads)
-    chosen = [each for path in options.questions for each in _drawn(path, options)]
-    judged = _judged(*world.open(), chosen, options.agent, options.steps, _FIT_STEPS)
-    if options.bundled:
-        some = _shuffled(bundled_questions("train"), options.seed)[: options.bundled]
-        judged += _judged(bundled_engine(), world.open()[1], some, options.agent, options.steps, _FIT_STEPS)
-    model = fit_confidence(judged, options.loss)
-    atomic_write(options.out / "confidence.json", json.dumps(model.as_dict(), indent=1) + "\n")
+    with progress("sessions") as show:
+        judgements = [_judgements(part, options.agent, world, options, show) for part in _parts_to_fit(world, options)]
+        model = fit_confidence(Judgements.joined(judgements), options.loss)
+        atomic_write(options.out / "confidence.json", json.dumps(model.as_dict(), indent=1) + "\n")
+        judged = {
+            part.name: _judgements(part, options.judge_agent, world, options, show).last
+            for part in _parts_to_judge(world, options)
+        }
     out.print(f"{options.out / 'confidence.json'}: declines below {model.threshold:.3f}")
     if options.judge is None:
         return
-    asked = questions_of([options.judge])[: options.judge_count or None]
-    judged = _judged(*world.open(), asked, options.judge_agent, options.judge_steps)
-    reports = {name: report(model, part) for name, part in _parts(judged).items()}
-    if options.bundled:
-        some = _shuffled(bundled_questions("test"), options.seed)[: options.bundled]
-        small = _judged(bundled_engine(), world.open()[1], some, options.judge_agent, options.judge_steps)
-        reports["bundled, both"] = report(model, small)
+    reports = {name: report(model, each) for name, each in _sets(judged).items()}
     _write_report(options, model, reports)
     out.print(_table(reports))
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Questions over one engine; `removed`: no passage holds their answers."""
+
+    name: str
+    engine: Engine
+    questions: Sequence[Question]
+    removed: bool = False
+
+
+def _parts_to_fit(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
+    from orienteer.engine import EmbeddedEngine
+    from orienteer.evaluation.small_corpora import SIZES, draw_corpus
+    from orienteer.evaluation.unanswerable import WithoutAnswers
+
+    drawn = [_drawn(path, options) for path in options.questions]
+    large = [each for some in drawn for each in some[: options.count]]
+    rest = _shuffled([each for some in drawn for each in some[options.count :]], options.seed)
+    engine, _ = world.open()
+    yield _Part("the index", engine, large)
+    removed = _shuffled(large, options.seed)[: options.removed]
+    yield _Part("the index, answers removed", WithoutAnswers(engine, removed), removed, removed=True)
+    if not options.corpora:
+        return
+    if not isinstance(engine, EmbeddedEngine):
+        raise OrienteerError("small collections are drawn from an embedded index only; or give --corpora 0")
+    half = options.small // 2
+    for number in range(options.corpora):
+        size = SIZES[number % len(SIZES)]
+        some, rest = rest[: 3 * options.small], rest[3 * options.small :]
+        corpus = draw_corpus(engine, some[: 2 * options.small], some[2 * options.small :], size, options.seed + number)
+        answered = corpus.answered[: options.small]
+        name = f"{size:,} passages, number {number + 1}"
+        yield _Part(name, corpus.engine, answered)
+        without = [*answered[: half // 2], *corpus.foreign[: half - half // 2]]
+        yield _Part(f"{name}, not answered", WithoutAnswers(corpus.engine, without), without, removed=True)
+
+
+def _parts_to_judge(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
+    from orienteer.bundled import bundled_engine, bundled_questions
+    from orienteer.evaluation.unanswerable import WithoutAnswers
+
+    if options.judge is None:
+        return
+    asked = questions_of([options.judge])[: options.judge_count or None]
+    if options.bundled:
+        small = bundled_engine()
+        yield _Part("bundled", small, _shuffled(bundled_questions("test"), options.seed)[: options.bundled])
+        foreign = _shuffled(asked, options.seed)[: options.bundled // 2]
+        yield _Part("bundled, not answered", WithoutAnswers(small, foreign), foreign, removed=True)
+    engine, _ = world.open()
+    yield _Part("answerable", engine, asked)
+    removed = asked[: options.judge_removed]
+    if removed:
+        yield _Part("answers removed", WithoutAnswers(engine, removed), removed, removed=True)
+
+
+def _sets(judged: dict[str, Judgements]) -> dict[str, Judgements]:
+    """Each part, and what is answerable together with what is not."""
+    from orienteer.evaluation.confidence import Judgements
+
+    together = {"both": ("answerable", "answers removed"), "bundled, both": ("bundled", "bundled, not answered")}
+    sums = {name: Judgements.joined([judged[each] for each in parts if each in judged]) for name, parts in
+            together.items() if all(each in judged for each in parts)}  # fmt: skip
+    return {**judged, **sums}
+
+
 def _drawn(path: Path, options: ConfidenceOptions) -> list[Question]:
-    """Some of the file's questions; of a file none of which has the source, of all of them."""
+    """The file's questions of the source, shuffled."""
     every = [each for each in questions_of([path]) if each.answers]
     some = [each for each in every if each.source.startswith(options.source)]
     if not some:
         raise OrienteerError(f"{path}: no question with answers and a source that begins with {options.source!r}")
-    return _shuffled(some, options.seed)[: options.count]
+    return _shuffled(some, options.seed)
 
 
-def _shuffled(questions: list[Question], seed: int) -> list[Question]:
+def _shuffled(questions: Sequence[Question], seed: int) -> list[Question]:
     return random.Random(seed).sample(questions, len(questions))
 
 
-def _judged(
-    engine: Engine, reader: Reader, questions: Sequence[Question], agent: str, steps: int,
-    at: Sequence[int | None] = (None,),
-) -> Judgements:  # fmt: skip
-    """Sessions of all questions, and of three of seven with their answers removed."""
+def _judgements(
+    part: _Part, agent: str, world: World, options: ConfidenceOptions, show: Callable[[Progress, str], None]
+) -> Judgements:
+    """The part's sessions, from OUT/sessions as far as they were played before."""
     from orienteer.agents.registry import make_agent
+    from orienteer.engine.protocol import fingerprint_of
     from orienteer.evaluation.confidence import Judgements
-    from orienteer.evaluation.unanswerable import WithoutAnswers
     from orienteer.session import Settings, play
+    from orienteer.session.confidence import FEATURES
+    from orienteer.training.example_cache import build, read
 
-    part, whole = _REMOVED
-    removed = [each for place, each in enumerate(questions) if place % whole < part]
-    judged: list[Judgements] = []
-    done, total = 0, len(questions) + len(removed)
-    with progress("sessions") as show:
-        for asked, searched in ((questions, engine), (removed, WithoutAnswers(engine, removed))):
-            entry = make_agent(agent, searched, Settings(steps=steps))
-            for batch in play(entry.environment(searched, reader), entry.agent, asked, batch_size=_BATCH_SIZE):
-                if found := [each for each in batch if each.best]:
-                    judged.append(Judgements.of(found, asked is removed, at))
-                done += len(batch)
-                show(Progress(done, total), agent if asked is questions else f"{agent}, answers removed")
-    if not judged:
-        raise OrienteerError("no session found a passage; give other questions, or another index")
-    return sum(judged[1:], judged[0])
+    _, reader = world.open()
 
+    def batches(done: int) -> Iterator[list[dict[str, Any]]]:
+        rest = part.questions[done * _BATCH_SIZE :]
+        made = make_agent(agent, part.engine, Settings(steps=options.steps))
+        environment = made.environment(part.engine, reader)
+        for sessions in play(environment, made.agent, rest, batch_size=_BATCH_SIZE):
+            yield list(Judgements.of(sessions, part.removed, _FIT_STEPS).to_rows())
 
-def _parts(judged: Judgements) -> dict[str, Judgements]:
-    return {
-        "answerable": judged.part(~judged.removed),
-        "answers removed": judged.part(judged.removed),
-        "both": judged,
-    }
+    decides = [
+        [each.identity for each in part.questions], fingerprint_of(part.engine), fingerprint_of(reader),
+        agent, options.steps, part.removed, FEATURES, _FIT_STEPS,
+    ]  # fmt: skip
+    folder = options.out / "sessions" / hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
+    total = len(part.questions)
+    show(Progress(0, total), part.name)
+    build(folder, batches, lambda done: show(Progress(min(done * _BATCH_SIZE, total), total), part.name))
+    return Judgements.from_rows(list(read(folder)))
 
 
 def _write_report(options: ConfidenceOptions, model: ConfidenceModel, reports: dict[str, ConfidenceReport]) -> None:
@@ -143,7 +203,7 @@ def _write_report(options: ConfidenceOptions, model: ConfidenceModel, reports: d
 
     row: dict[str, Any] = {
         "judged on": options.judge.name if options.judge else "", "agent": options.judge_agent,
-        "steps": options.judge_steps, "threshold": round(model.threshold, 4),
+        "steps": options.steps, "threshold": round(model.threshold, 4),
         **{name: each.as_dict() for name, each in reports.items()},
     }  # fmt: skip
     atomic_write(options.out / "report.json", json.dumps(row, indent=1) + "\n")

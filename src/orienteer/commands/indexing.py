@@ -229,6 +229,9 @@ def sync(
     force: Annotated[
         bool, typer.Option("--force", help="write the index even into a folder that holds other files")
     ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="empty the index where the folder holds no file any more")
+    ] = False,
     threads: Threads = 2,
     as_json: Json = False,
 ) -> None:
@@ -244,11 +247,15 @@ def sync(
     split = Split(words, overlap)
     if not watch:
         with _progress() as advance, compiling():
-            result = sync_folder(folder, out_dir, split=split, threads=threads, force=force, progress=advance)
+            result = sync_folder(
+                folder, out_dir, split=split, threads=threads, force=force, allow_empty=allow_empty, progress=advance
+            )  # fmt: skip
         return _synced(result, out_dir, threads, as_json)
     try:
         with compiling():
-            for result in watch_folder(folder, out_dir, split=split, threads=threads, force=force):
+            for result in watch_folder(
+                folder, out_dir, split=split, threads=threads, force=force, allow_empty=allow_empty
+            ):  # fmt: skip
                 _synced(result, out_dir, threads, as_json)
     except KeyboardInterrupt:
         err.print("no longer following", style="dim")

@@ -10,6 +10,7 @@ as `update_index` puts them.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -26,13 +27,15 @@ from orienteer.engine.embedded.build import Progress, build_index, delta_limit, 
 from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.embedded.segmented_index import SegmentedIndex, open_segments
 from orienteer.engine.embedded.store import Manifest
-from orienteer.errors import DataError, IndexCorruptError, IndexMissingError
+from orienteer.errors import FolderEmptiedError, IndexCorruptError, IndexMissingError
 
 VERSION = 1
 POLL = 0.5  # seconds between two looks at a folder that is watched, or five times what a look takes
 QUIET = 30.0  # seconds without a change after which a watched index is merged
 _SETTLED = 2_000_000_000  # nanoseconds: a file changed more recently may change again without a new time
 _TABLES = (".csv", ".tsv")
+
+log = logging.getLogger("orienteer.engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +125,19 @@ def sync_folder(
     split: Split | None = None,
     threads: int = 2,
     force: bool = False,
+    allow_empty: bool = False,
     progress: Progress = lambda done: None,
 ) -> SyncResult:
     """Makes the index `out` one of the documents of a folder as they are now; commits only if something is new.
 
     Passages of an index that are of no document stay. The documents of an index that was not made by a sync are read
-    again.
+    again. A folder without any file is refused where the index holds files of it, unless `allow_empty`: a disk that is
+    not mounted looks like that.
     """
     folder, out, started = Path(folder), Path(out), time.perf_counter()
     split = split or Split()
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; name the folder of documents to follow")
+        raise FolderEmptiedError(f"{folder}: no such folder; name the folder of documents to follow")
     index: SegmentedIndex | None = None
     try:
         index = open_segments(out)
@@ -142,6 +147,11 @@ def sync_folder(
     state = SyncState.from_bytes(index.sources) if index is not None and index.sources else None
     known = state.files if state is not None and state.split == split else {}
     plan = _plan(folder, out, known)
+    if state is not None and state.files and not (plan.files or plan.read) and not allow_empty:
+        raise FolderEmptiedError(
+            f"{folder} holds no file, and the index {out} holds {len(state.files):,} of it: is the folder mounted? "
+            "Nothing was changed; to empty the index give --allow-empty"
+        )
     if state is not None and state.split != split:
         plan.changed, plan.added = [name for name in plan.added if name in state.files], []
         plan.deleted = [name for name in state.files if name not in plan.read]
@@ -174,6 +184,7 @@ def watch_folder(
     split: Split | None = None,
     threads: int = 2,
     force: bool = False,
+    allow_empty: bool = False,
     stop: Callable[[], bool] = lambda: False,
     poll: float = POLL,
     quiet: float = QUIET,
@@ -181,15 +192,25 @@ def watch_folder(
     """Syncs, and syncs again whenever a file of the folder has changed, until `stop`; gives what each sync did.
 
     It looks at the times of all files twice a second, or less often where that takes long. A delta that has grown is
-    merged while nothing changes.
+    merged while nothing changes. While the folder is gone or empty the index stays as it was, unless `allow_empty`.
     """
     seen: dict[str, tuple[int, int, int]] | None = None
     pause, since, merged = poll, time.monotonic(), False
     while not stop():
         started = time.perf_counter()
-        now = _facts(Path(folder), Path(out))
+        now = _facts(Path(folder), Path(out)) if seen is None or Path(folder).is_dir() else {}
         if now != seen:
-            result = sync_folder(folder, out, split=split, threads=threads, force=force)
+            try:
+                result = sync_folder(
+                    folder, out, split=split, threads=threads, force=force, allow_empty=allow_empty
+                )  # fmt: skip
+            except FolderEmptiedError as error:
+                if seen is None:
+                    raise
+                log.warning("%s", error)
+                seen = now
+                time.sleep(pause)
+                continue
             first, seen, since, merged = seen is None, now, time.monotonic(), False
             if result.is_new or first:
                 yield result
