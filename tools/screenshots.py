@@ -24,7 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
-DOCUMENTS = ROOT / "docs"  # dropped on the page
+DOCUMENTS = ROOT / "docs"  # its pages are dropped on the page
 QUESTION = "which contractor's portrait was the first to go through the alpine railway bore"
 ANSWER = "Louis Favre"
 BROWSER = (
@@ -84,8 +84,6 @@ def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
     page.goto(f"{address}#/gallery")
     page.wait_for_selector(".row")
     page.screenshot(path=out / "gallery.png")
-    documents(browser, address, out)
-    workshop(browser, address, out)
     for name, context in (
         ("dark", {"viewport": DESKTOP, "color_scheme": "dark"}),
         ("phone", {"viewport": PHONE, "device_scale_factor": 2}),
@@ -95,6 +93,8 @@ def take_all(browser: Any, address: str, out: Path, agent: str) -> None:
         other.wait_for_selector(".card")
         settle(other)
         other.screenshot(path=out / f"{name}.png")
+    documents(browser, address, out)
+    workshop(browser, address, out)
 
 
 def documents(browser: Any, address: str, out: Path) -> None:
@@ -103,7 +103,8 @@ def documents(browser: Any, address: str, out: Path) -> None:
     page.set_default_timeout(120_000)
     page.goto(address)
     page.wait_for_selector("#own-files", state="attached")
-    page.set_input_files("#own-files", [*DOCUMENTS.glob("*.md"), *DOCUMENTS.glob("*.pdf"), ROOT / "Makefile"])
+    texts = [*sorted(DOCUMENTS.glob("*.md")), ROOT / "constraints.txt", ROOT / "Makefile"]
+    page.set_input_files("#own-files", texts)
     page.wait_for_selector(".built")
     page.wait_for_selector(".facet-value")
     page.screenshot(path=out / "documents.png")
