@@ -69,14 +69,13 @@ def test_dropped_files_are_built_filtered_asked_opened_at_their_page_and_cited(
     assert picture.evaluate("each => each.naturalWidth") > 800
     assert "#page=" in shown.locator("dialog .pdf a").get_attribute("href")
     shown.keyboard.press("Escape")
-    shown.click("[data-facet='type=md']")  # asked again, behind the other filter
-    shown.wait_for_function("document.querySelector('.cost')?.innerText.includes('or')")
+    shown.click("[data-facet='type=md']")  # asked again, behind both types
+    shown.wait_for_selector('.cost:has-text(\'"type"="md"\')')
     page.wait_until_done()
-    shown.click("[data-facet='type=pdf']")
-    shown.wait_for_function(
-        "[...document.querySelectorAll('.card .source')].some((each) => each.innerText.startsWith('notes'))"
-    )
+    shown.click("[data-facet='type=pdf']")  # taken back
+    shown.wait_for_selector(".cost:not(:has-text('pdf'))")
     page.wait_until_done()
+    assert shown.locator(".card .source").all_inner_texts() == ["notes.md"]
 
 
 def test_files_are_picked_where_nothing_can_be_dropped_and_a_refusal_is_told(

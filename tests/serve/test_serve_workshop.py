@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from fastapi.testclient import TestClient
 
 from orienteer.engine import EmbeddedEngine
@@ -60,3 +62,50 @@ def test_thumbs_are_kept_listed_and_taken_back(client: TestClient) -> None:
     assert not [row for row in client.get(route).json() if row["question"] == "who keeps the lamp"]
     assert client.post(route, json={"question": "x", "passage": "nowhere", "thumb": 1}).status_code == 404
     assert client.post(route, json={"question": "x", "passage": "brisk-1", "thumb": 2}).status_code == 422
+
+
+def test_a_streamed_find_query_tells_the_best_query_of_each_length_and_what_it_misses(
+    client: TestClient, engine: EmbeddedEngine
+) -> None:
+    wanted = ["ardle-1", "brisk-2", "corran-2"]
+    text = client.post(
+        "/api/workshop/find-query", json={"relevant": wanted}, headers={"accept": "text/event-stream"}
+    ).text  # fmt: skip
+    events = [part.split("\n") for part in text.strip().split("\n\n") if part.startswith("event")]
+    names = [name.removeprefix("event: ") for name, _ in events]
+    found = [json.loads(data.removeprefix("data: ")) for _, data in events]
+    assert names[-1] == "end"
+    assert set(names[:-1]) == {"found"}
+    assert [len(each["query"]["clauses"]) for each in found[:-1]] == list(range(1, len(found)))
+    assert found[-1]["best"] in [each["query"] for each in found[:-1]]
+    for each in found[:-1]:
+        hits = {hit.id for hit in engine.search(parse(each["query"]["lucene"]), 12)}
+        assert each["missed"] == [id for id in wanted if id not in hits]
+
+
+def test_tuning_takes_judged_questions_and_gives_curves(client: TestClient) -> None:
+    judged = [{"question": f"lamp keeper {n}", "judgements": {"ardle-1": 1}} for n in range(6)]
+    told = client.post("/api/workshop/tune", json={"judged": judged}).json()
+    assert told["questions"] == 6
+    assert set(told["curves"]) >= {"k1", "b", "title_weight", "phrase_weight"}
+    few = client.post("/api/workshop/tune", json={"judged": judged[:2]})
+    assert few.status_code == 422
+    assert "expected 5 or more" in few.json()["message"]
+
+
+def test_what_thumbs_teach_is_used_only_after_it_is_switched_on(client: TestClient) -> None:
+    asked = {"query": "whale lamp", "learned": True}
+    assert client.post("/api/workshop/learn/switch", json={"on": True}).status_code == 409
+    assert client.post("/api/search", json=asked).status_code == 409
+    for question, id in (
+        ("lamp keeper", "ardle-1"), ("red tower", "ardle-2"), ("whale oil", "brisk-1"), ("foghorn", "brisk-2"),
+        ("ship reef", "corran-2"),
+    ):  # fmt: skip
+        client.post("/api/workshop/thumbs", json={"question": question, "passage": id, "thumb": 1})
+    proposal = client.post("/api/workshop/learn").json()
+    assert proposal["on"] is False
+    assert proposal["refit"]["low"] <= proposal["refit"]["high"]
+    assert client.post("/api/workshop/learn/switch", json={"on": True}).json() == {"on": True}
+    assert client.post("/api/search", json=asked).json()["hits"][0]["id"] == "brisk-1"
+    assert client.post("/api/workshop/learn/switch", json={"on": False}).json() == {"on": False}
+    assert client.post("/api/search", json=asked).status_code == 409
