@@ -60,33 +60,6 @@ def test_the_margin_is_the_distance_to_the_best_passage_with_another_answer() ->
     assert named(ALONE)["margin"] == pytest.approx(np.log(0.3 / 0.7) - np.log(0.29 / 0.71))
 
 
-def test_the_rare_words_of_a_question_count_more_and_those_that_no_passage_has_are_told(
-    engine: EmbeddedEngine,
-) -> None:
-    environment = Environment(engine, LexicalReader(), Settings(steps=0))
-    [known, odd] = environment.open([Question("k", "lamp of Ardle"), Question("o", "lamp of zzyzx")])
-    assert named(known)["unknown terms"] == 0 < named(odd)["unknown terms"] < 1
-    assert named(odd)["covered"] < 0.5 < named(known)["covered"]
-    assert named(odd)["rarest covered"] == 0
-    assert named(odd)["size"] == pytest.approx(np.log(2 * len(engine) + 2) - 10)
-    assert named(odd)["bm25"] < named(known)["bm25"] <= 1
-
-
-def test_a_passage_that_several_queries_found_says_so(engine: EmbeddedEngine) -> None:
-    environment = Environment(engine, LexicalReader(), Settings(steps=4))
-    [played] = run_sessions(environment, Wanderer(), QUESTIONS[:1]).sessions
-    assert 0 < named(played)["found by"] <= 1
-    assert named(session_at(played, 0))["found by"] == 1
-
-
-def test_weights_may_use_some_of_the_features_only(tmp_path: Path) -> None:
-    file = tmp_path / "confidence.json"
-    file.write_text('{"threshold": 0.2, "bias": 0.5, "features": {"span": [2, 0, 1]}}')
-    model = load_model(file)
-    assert model.names == ("span",)
-    assert model.probability(AGREEING) == pytest.approx(1 / (1 + np.exp(-(2 * -0.1 + 0.5))))
-
-
 def test_passages_with_the_same_answer_count_by_their_ps() -> None:
     assert named(AGREEING)["same answer"] == pytest.approx(np.log1p(0.6))
     assert named(ALONE)["same answer"] == 0
@@ -155,15 +128,7 @@ def test_the_shipped_weights_are_small_and_come_back_as_they_were_written(tmp_pa
     assert load_model(file) == model
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        '{"threshold": 0.2, "bias": 0, "features": {"ps": [1]}}',
-        '{"threshold": 0.2, "bias": 0, "features": {"luck": [1, 0, 1]}}',
-    ],
-)
+@pytest.mark.parametrize("text", ["", "{}", '{"threshold": 0.2, "bias": 0, "features": {"ps": [1]}}'])
 def test_damaged_weights_are_one_clear_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "confidence.json"
     file.write_text(text)

@@ -94,7 +94,7 @@ def unite(sessions: Sequence[Session], settings: Settings) -> Session:
     Each step keeps its own query. The question itself is asked once, or again where a member got other hits for it.
     """
     question = sessions[0].question
-    together = Session(question, terms=sessions[0].terms)
+    together = Session(question)
     for steps in zip_longest(*(_told(session) for session in sessions)):
         for told in filter(None, steps):
             if told.step.action is None and any(each.hits == told.step.hits for each in together.steps):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -25,21 +25,16 @@ from orienteer.reader.answer_matching import match_form
 from orienteer.reader.folder import likeliest
 from orienteer.session.answer_voting import features as agreement_features
 from orienteer.session.observation import is_stop_word
-from orienteer.session.state import QuestionTerms, SeenPassage, Session, Undo
+from orienteer.session.state import Session
 
 SHIPPED = Path(__file__).parent / "confidence.json"
 FEATURES = (
     "ps", "span", "margin", "votes", "support", "same answer", "asked", "first rank", "mean ps", "read",
     "question covered", "answer words", "answer repeats question", "kind fits", "kind does not fit", "long question",
-    "covered", "covered near", "rarest covered", "unknown terms", "bm25", "found by", "size",
-    "size x ps", "size x span", "size x margin", "size x votes", "size x support", "size x covered near",
 )  # fmt: skip
 
 _LEAST = 1e-4  # PS closer to 0 or 1 counts as this far from it
 _LEAST_SPAN = -12.0
-_NEAR = 25  # words on either side of the answer
-_MOST_BM25 = 2.2  # times idf: what a term can add to a score at most, k1 + 1 of Lucene's 1.2
-_MEDIUM_SIZE = 10.0  # ln(2N + 2) of some 11,000 passages; products with the size count from there
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(
     r"\d|\b(one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million)\b"
@@ -66,8 +61,7 @@ class Confidence:
 class ConfidenceModel:
     """P(the answer is right) = sigmoid(weights · (features - means) / scales + bias).
 
-    threshold   with less, the answer is declined
-    names       of the features it uses, in the order of its weights
+    `threshold`: with less, the answer is declined.
     """
 
     weights: tuple[float, ...]
@@ -75,15 +69,13 @@ class ConfidenceModel:
     scales: tuple[float, ...]
     bias: float
     threshold: float
-    names: tuple[str, ...] = FEATURES
 
     def probability(self, session: Session) -> float:
         """0 where nothing was found."""
         return float(self.probabilities(features(session)[None])[0]) if session.best else 0.0
 
     def probabilities(self, rows: Floats) -> Floats:
-        """[sessions], from all their features."""
-        rows = rows[:, [FEATURES.index(name) for name in self.names]]
+        """[sessions], from their features."""
         z = (rows - np.array(self.means)) / np.array(self.scales) @ np.array(self.weights) + self.bias
         return np.asarray(0.5 * (1 + np.tanh(z / 2)))
 
@@ -100,7 +92,7 @@ class ConfidenceModel:
         return Confidence(probability, "the documents do not seem to answer this", False)
 
     def as_dict(self) -> dict[str, Any]:
-        rows = zip(self.names, self.weights, self.means, self.scales, strict=True)
+        rows = zip(FEATURES, self.weights, self.means, self.scales, strict=True)
         return {
             "threshold": round(self.threshold, 4),
             "bias": round(self.bias, 5),
@@ -116,13 +108,10 @@ def shipped_model() -> ConfidenceModel:
 def load_model(file: Path) -> ConfidenceModel:
     try:
         row = json.loads(file.read_text())
-        names = tuple(row["features"])
-        if not names or not set(names) <= set(FEATURES):
-            raise ValueError(f"features {sorted(set(names) - set(FEATURES))} are unknown")
-        columns = list(row["features"].values())
+        columns = [row["features"][name] for name in FEATURES]
         weights, means, scales = (tuple(float(each[i]) for each in columns) for i in range(3))
-        return ConfidenceModel(weights, means, scales, float(row["bias"]), float(row["threshold"]), names)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        return ConfidenceModel(weights, means, scales, float(row["bias"]), float(row["threshold"]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ModelCorruptError(
             f"{file}: not the weights of the confidence ({error!r}); fit them: orienteer train confidence"
         ) from None
@@ -139,21 +128,13 @@ def features(session: Session) -> Floats:
     others = logits[~same]
     repeated = np.exp(-np.logaddexp(0, -logits[same])).sum() - np.exp(-np.logaddexp(0, -logits[place]))
     asked_for = [word for word in question if not is_stop_word(word)] or question
-    terms = _question_terms(session)
-    title, before, after = _words(top.passage.title), *_around(top)
-    whole, near = {*title, *before, *answer, *after}, {*title, *before[-_NEAR:], *answer, *after[:_NEAR]}
-    covered_near = _share(terms.idf, near)
-    size = terms.absent - _MEDIUM_SIZE
-    margin = logits[place] - (others.max() if len(others) else _logit(0.0))
-    span = max(_LEAST_SPAN, top.reading.span)
-    first = session.steps[0].hits if session.steps else ()
-    queries = [step for step in session.steps if step.hits and not isinstance(step.action, Undo)]
+    text = set(_words(f"{top.passage.title} {top.passage.text}"))
     fits = _kind_fits(session.question.question, top.reading.answer)
     return np.array(
         [
             logits[place],
-            span,
-            margin,
+            max(_LEAST_SPAN, top.reading.span),
+            logits[place] - (others.max() if len(others) else _logit(0.0)),
             votes,
             support,
             np.log1p(max(0.0, repeated)),
@@ -161,41 +142,15 @@ def features(session: Session) -> Floats:
             1 / top.rank,
             np.mean([_logit(each.reading.score) for each in session.best]),
             np.log(len(seen)),
-            sum(word in whole for word in asked_for) / max(1, len(asked_for)),
+            sum(word in text for word in asked_for) / max(1, len(asked_for)),
             np.log1p(len(answer)),
             sum(word in question for word in answer) / max(1, len(answer)),
             fits is True,
             fits is False,
             np.log1p(len(question)),
-            _share(terms.idf, whole),
-            covered_near,
-            bool(terms.idf) and max(terms.idf, key=lambda each: each[1])[0] in whole,
-            sum(idf for _, idf in terms.idf if idf >= terms.absent) / max(1e-6, sum(idf for _, idf in terms.idf)),
-            (first[0].score if first else 0.0) / max(1e-6, _MOST_BM25 * sum(idf for _, idf in terms.idf)),
-            sum(any(hit.id == top.passage.id for hit in step.hits) for step in queries) / max(1, len(queries)),
-            size,
-            *(size * each for each in (logits[place], span, margin, votes, support, covered_near)),
         ],
         np.float64,
     )
-
-
-def _question_terms(session: Session) -> QuestionTerms:
-    """Of a session that no environment opened, the words themselves, in a collection of medium size."""
-    if session.terms.idf:
-        return session.terms
-    words = dict.fromkeys(word for word in _words(session.question.question) if not is_stop_word(word))
-    return QuestionTerms(tuple((word, 1.0) for word in words), session.terms.absent or _MEDIUM_SIZE)
-
-
-def _around(seen: SeenPassage) -> tuple[list[str], list[str]]:
-    """The words before and after the answer."""
-    return _words(seen.passage.text[: seen.reading.start]), _words(seen.passage.text[seen.reading.end :])
-
-
-def _share(idf: Sequence[tuple[str, float]], words: Collection[str]) -> float:
-    """The part of the question's idf whose terms are among the words."""
-    return sum(each for term, each in idf if term in words) / max(1e-6, sum(each for _, each in idf))
 
 
 def session_at(session: Session, step: int) -> Session:

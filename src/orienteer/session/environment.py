@@ -14,7 +14,7 @@ from orienteer.query import Query, Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import answer_forms, exact_match
 from orienteer.reader.protocol import Reader, Reading
-from orienteer.session.observation import Lexicon, Observation, observe, question_terms, used_terms
+from orienteer.session.observation import Lexicon, Observation, observe, used_terms
 from orienteer.session.relevance import is_relevant, score_of
 from orienteer.session.settings import Settings
 from orienteer.session.state import Action, Ending, SeenPassage, Session, Step, Stop, Undo, best_of, changes
@@ -52,8 +52,7 @@ class Environment:
 
     def open(self, questions: Sequence[Question]) -> list[Session]:
         """A session for each question, after step 0: the question itself is searched and its hits are read."""
-        cleaned = [_cleaned(question) for question in questions]
-        sessions = [Session(each, terms=question_terms(each.question, self.lexicon)) for each in cleaned]
+        sessions = [Session(_cleaned(question)) for question in questions]
         pending: list[Session | _PendingQuery] = []
         for session in sessions:
             try:

@@ -13,7 +13,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.query import Refinement
 from orienteer.reader.decoding import snippet
 from orienteer.session.settings import Settings
-from orienteer.session.state import QuestionTerms, Session, best_of
+from orienteer.session.state import Session, best_of
 
 # Function words are never offered as terms. The engine's analyser removes 33 of them; the others are index terms.
 _DETERMINERS = """
@@ -118,20 +118,15 @@ class Lexicon:
         self.terms: Callable[[str], tuple[str, ...]] = lru_cache(size)(analyse)
         self.idf: Callable[[str], float] = lru_cache(size)(lambda term: engine.idf("contents", term))
         # No text has a blank inside a term, so this is the idf of df = 0: a term that the index does not hold.
-        self.absent = engine.idf("contents", "no such term")
+        self._absent = engine.idf("contents", "no such term")
 
     def holds(self, term: str) -> bool:
         """Whether some passage has the term."""
-        return self.idf(term) < self.absent
+        return self.idf(term) < self._absent
 
     def as_term(self, text: str) -> str:
         """The index term of a refinement's text; several for a phrase, joined by blanks."""
         return " ".join(self.terms(text))
-
-
-def question_terms(question: str, lexicon: Lexicon) -> QuestionTerms:
-    terms = [term for term in dict.fromkeys(lexicon.terms(question)) if not is_stop_word(term)]
-    return QuestionTerms(tuple((term, lexicon.idf(term)) for term in terms), lexicon.absent)
 
 
 def used_terms(session: Session, lexicon: Lexicon) -> frozenset[str]:

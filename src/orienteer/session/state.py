@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from orienteer.data.passage import Passage, Question
@@ -80,17 +80,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionTerms:
-    """The question's index terms, function words left out, with their idf in `contents`.
-
-    absent   the idf of a term that no passage has: ln(2N + 2) for N passages
-    """
-
-    idf: tuple[tuple[str, float], ...] = ()
-    absent: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Session:
     """A search session; `ended` is None while it is in progress."""
 
@@ -100,7 +89,6 @@ class Session:
     best: tuple[SeenPassage, ...] = ()
     ended: Ending | None = None
     error: str = ""
-    terms: QuestionTerms = field(default=QuestionTerms(), compare=False)
 
     @property
     def current(self) -> Step | None:
