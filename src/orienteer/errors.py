@@ -47,7 +47,7 @@ class DataError(OrienteerError):
 
 
 class FolderEmptiedError(DataError):
-    """A synced folder that is gone or holds no file any more, perhaps because it is not mounted."""
+    """A synced folder that is gone or holds no document any more, perhaps because it is not mounted."""
 
 
 class DuplicateIdError(DataError):

@@ -129,7 +129,7 @@ def walk(tmp_path: Path, rounds: int, seed: int) -> None:
     for turn in range(rounds):
         for _ in range(folder.rng.randrange(1, 4)):
             folder.change()
-        sync_folder(folder.path, index, threads=1)
+        sync_folder(folder.path, index, threads=1, allow_empty=True)
         check_equal(index, folder.path, tmp_path / "fresh")
         if turn % 7 == 0:
             assert not sync_folder(folder.path, index, threads=1).is_new

@@ -230,7 +230,7 @@ def sync(
         bool, typer.Option("--force", help="write the index even into a folder that holds other files")
     ] = False,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="empty the index where the folder holds no file any more")
+        bool, typer.Option("--allow-empty", help="empty the index where the folder holds no document any more")
     ] = False,
     threads: Threads = 2,
     as_json: Json = False,

@@ -149,7 +149,7 @@ def sync_folder(
     plan = _plan(folder, out, known)
     if state is not None and state.files and not (plan.files or plan.read) and not allow_empty:
         raise FolderEmptiedError(
-            f"{folder} holds no file, and the index {out} holds {len(state.files):,} of it: is the folder mounted? "
+            f"{folder} holds no document, and the index {out} holds {len(state.files):,} of it: is the folder mounted? "
             "Nothing was changed; to empty the index give --allow-empty"
         )
     if state is not None and state.split != split:
