@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,16 @@ ROOT = Path(__file__).parent.parent
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_of_the_user() -> Iterator[None]:
+    """The tests look for a running server's sockets in a folder of their own: one that the user left on stays out."""
+    folder = tempfile.mkdtemp(prefix="orienteer-")  # short: the path of a socket has at most a hundred characters
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

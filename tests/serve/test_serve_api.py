@@ -162,6 +162,14 @@ def test_an_agent_registered_while_the_server_runs_is_listed_and_plays(
     assert len(session["steps"][0]["hits"]) == 3
 
 
+def test_an_agent_that_searches_by_answers_is_played_only_with_answers(make_client: MakeClient) -> None:
+    body = {"question": "who lit the lamp", "steps": 1, "agent": "rocchio-G1"}
+    refused = make_client().post("/api/sessions", json=body)
+    assert refused.status_code == 422
+    assert "known answers" in refused.json()["message"]
+    assert make_client().post("/api/sessions", json={**body, "answers": ["the keeper"]}).status_code == 200
+
+
 @pytest.mark.parametrize("agent", ["from-outside[term=tower]", "ensemble[members=pointer=/etc]"])
 def test_a_text_option_of_an_agent_is_given_where_the_server_starts_only(
     make_client: MakeClient, registered: Registered, agent: str

@@ -14,8 +14,9 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import ValidationError
 
 from orienteer.agents import ConfiguredAgent
+from orienteer.agents.registry import sees_answers
 from orienteer.data.passage import Question
-from orienteer.errors import QueryError
+from orienteer.errors import OrienteerError, QueryError
 from orienteer.query import Refinement
 from orienteer.serve.app_state import AppState, state_of
 from orienteer.serve.errors import ClientGoneError
@@ -63,6 +64,8 @@ async def ask(request: Request, wanted: AskRequest) -> Response | SessionView:
     state = state_of(request)
     state.check_text(wanted.question)
     request.state.query_text = wanted.question
+    if sees_answers(wanted.agent) and not wanted.answers:
+        raise OrienteerError(f"the agent {wanted.agent!r} searches by known answers; give `answers`")
     index = state.index(wanted.index)
     configured = await asyncio.to_thread(state.agents.get, index, wanted.agent, wanted.steps, wanted.where)
     served = state.sessions.new(index, configured, Question("ask", wanted.question, tuple(wanted.answers)))
