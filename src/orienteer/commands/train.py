@@ -26,6 +26,7 @@ from orienteer.commands.muzero import train_muzero
 from orienteer.commands.options import with_options
 from orienteer.commands.terminal import err, out
 from orienteer.commands.training import World, encoded, questions_of, sessions_encoded
+from orienteer.dense.config import TrainConfig as EncoderConfig
 from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.reader.config import TrainConfig as ReaderConfig
 from orienteer.training.config import SessionFiles, option
@@ -110,6 +111,55 @@ def train_reader_rows(options: RowOptions) -> None:
         rows = list(with_teacher(rows, scores, weights))
     write_rows(options.out, rows)
     out.print(f"{options.out}: {len(rows):,} questions, {sum(len(row.passages) for row in rows):,} passages")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikenessOptions:
+    encoder: Path = option("folder of a bi-encoder with the reader's wordpieces, such as bge-small or a student of it")
+    index: Path = option("index to search")
+    questions: tuple[Path, ...] = option("questions with answers, 300 of each file; may be repeated")
+    out: Path = option("folder of the new reader")
+    reader: Path | None = option("folder of a reader; none: the shipped one", None)
+    threads: int = option("threads to use", 2, min=1)
+
+
+@with_options(LikenessOptions)
+def train_likeness(options: LikenessOptions) -> None:
+    """Put a bi-encoder beside a reader: it learns what a cosine counts, and PS is fitted again.
+
+    orienteer train likeness --encoder BGE --index my-index --questions dev-who.jsonl --out my-reader
+    """
+    from orienteer.dense.encoder import read_encoder
+    from orienteer.engine.open import open_engine
+    from orienteer.models.model_folder import quantise
+    from orienteer.reader.export import add_likeness
+    from orienteer.reader.folder import SHIPPED, LikenessFiles, load_folder, save_folder
+
+    found = read_encoder(options.encoder)
+    encoder = LikenessFiles(found.config, quantise(found.tensors), found.pooling, 1.0, 0.0)
+    chosen = [question for path in options.questions for question in _spread(questions_of([path]), 300)]
+    files, calibration = add_likeness(
+        load_folder(options.reader or SHIPPED), encoder, open_engine(options.index), chosen, options.threads
+    )
+    save_folder(options.out, files.config, files.tensors, files.tokenizer, calibration, **files.notes)
+    weight, at = files.told["likeness"]["weight"], files.told["likeness"]["at"]
+    a, b = calibration
+    out.print(f"{options.out}: PS = sigmoid({a:.3f}·(logit + {weight:.1f}·(cosine − {at:.3f})) {b:+.3f})", markup=False)
+
+
+@with_options(EncoderConfig)
+def train_encoder(config: EncoderConfig) -> None:
+    """Teach a small bi-encoder a large one's vectors; run it again after a kill and it goes on.
+
+    orienteer train encoder --teacher BGE --base MINILM --index my-index --questions train.jsonl --minutes 60 --out DIR
+    """
+    _need_torch()
+    from orienteer.dense.train import train
+    from orienteer.engine import open_index
+
+    _need_end(config.minutes, config.steps)
+    train(open_index(config.index), [each.question for each in questions_of(config.questions)], config, _show)
+    out.print(f"{config.out}: index with it by --dense {config.out}", markup=False)
 
 
 def _of_sources(questions: list[Question], sources: str, seed: int) -> list[Question]:
@@ -437,7 +487,7 @@ def _spread(questions: Sequence[Question], count: int) -> Sequence[Question]:
 
 app = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
 for command in (
-    train_reader, train_reader_rows, train_agreement, train_confidence, train_pointer, train_lookahead, train_t5,
-    train_answerer, train_muzero,
+    train_reader, train_reader_rows, train_encoder, train_likeness, train_agreement, train_confidence, train_pointer,
+    train_lookahead, train_t5, train_answerer, train_muzero,
 ):  # fmt: skip
     app.command(command.__name__.removeprefix("train_").replace("_", "-"))(command)

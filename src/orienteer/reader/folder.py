@@ -1,12 +1,15 @@
 """A reader's folder: a model's folder whose entry "reader" has the calibration and the measures.
 
-PS = sigmoid(a·logit + b): the calibration makes the selection logit a probability.
+PS = sigmoid(a·logit + b): the calibration makes the logit a probability. The logit is that of the selection head; where
+the folder holds a bi-encoder too, the likeness of question and passage is added to it (`likeness.py`). Tensors of the
+bi-encoder are named `likeness.…`; a table of embeddings that it has in common with the reader is stored once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from orienteer.models.model_folder import Tensors, read_folder, write_folder
+from orienteer.reader.bi_encoder import Pooling
 
 
 class Calibration(NamedTuple):
@@ -61,6 +65,22 @@ def likeliest(
 SHIPPED = Path(__file__).parent / "weights"
 
 
+LIKENESS = "likeness"
+_PREFIX = f"{LIKENESS}."
+_EMBEDDINGS = "encoder.embeddings."
+
+
+@dataclass(frozen=True, slots=True)
+class LikenessFiles:
+    """The bi-encoder of a reader, and what it counts: weight · (cosine − at) is added to the logit."""
+
+    config: Mapping[str, Any]
+    tensors: Tensors
+    pooling: Pooling
+    weight: float
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class ReaderFiles:
     """What a reader's folder holds; `config` is the BERT's configuration, `told` what training noted."""
@@ -80,8 +100,46 @@ class ReaderFiles:
         return Calibration(*map(float, stored))
 
     @property
+    def own_tensors(self) -> Tensors:
+        """All but the bi-encoder's."""
+        return {name: tensor for name, tensor in self.tensors.items() if not name.startswith(_PREFIX)}
+
+    @property
+    def likeness(self) -> LikenessFiles | None:
+        """Raises ValueError where it is not told how to use a bi-encoder."""
+        told = self.told.get(LIKENESS)
+        if told is None:
+            return None
+        try:
+            pooling = Pooling(told["pooling"], told["question"], told["passage"])
+            weight, at, config = float(told["weight"]), float(told["at"]), told["config"]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"likeness = {told!r:.60}: {error!r}") from None
+        texts = all(isinstance(each, str) for each in (pooling.question, pooling.passage))
+        if pooling.states not in ("mean", "cls") or not texts or not isfinite(weight) or not isfinite(at):
+            raise ValueError(f"likeness = {told!r:.60}; expected a pooling, two prompts and two numbers")
+        own = {name.removeprefix(_PREFIX): t for name, t in self.tensors.items() if name.startswith(_PREFIX)}
+        common = {name: tensor for name, tensor in self.tensors.items() if name.startswith(_EMBEDDINGS)}
+        return LikenessFiles(config, {**common, **own}, pooling, weight, at)
+
+    @property
     def notes(self) -> dict[str, Any]:
         return {key: value for key, value in self.told.items() if key not in ("calibration", "sha256")}
+
+
+def with_likeness(reader: ReaderFiles, likeness: LikenessFiles) -> ReaderFiles:
+    """The reader with this bi-encoder, both with int8 weights. Embeddings that are the reader's are not kept twice."""
+    bare = reader.own_tensors
+    own = {
+        _PREFIX + name: tensor
+        for name, tensor in likeness.tensors.items()
+        if name not in bare or not name.startswith(_EMBEDDINGS) or not np.array_equal(tensor, bare[name])
+    }
+    told = {
+        "config": dict(likeness.config), "pooling": likeness.pooling.states, "question": likeness.pooling.question,
+        "passage": likeness.pooling.passage, "weight": likeness.weight, "at": likeness.at,
+    }  # fmt: skip
+    return replace(reader, tensors={**bare, **own}, told={**reader.told, LIKENESS: told})
 
 
 def load_folder(folder: Path) -> ReaderFiles:

@@ -57,11 +57,7 @@ class ReaderModel(nn.Module):
 
     def keep_layers(self, layers: Sequence[int]) -> None:
         """Leaves only these layers of the encoder, in their order: where a student starts."""
-        all_layers = self.encoder.encoder.layer
-        if not layers or not all(0 <= number < len(all_layers) for number in layers):
-            raise TrainingError(f"layers {list(layers)}: the encoder has {len(all_layers)}, counted from 0")
-        self.encoder.encoder.layer = nn.ModuleList([all_layers[number] for number in layers])
-        self.encoder.config.num_hidden_layers = len(layers)
+        keep_layers(self.encoder, layers)
 
     def save_pretrained(self, folder: Path, tokenizer: Tokenizer, **notes: Any) -> None:
         """A reader's folder with float32 weights."""
@@ -112,6 +108,15 @@ class ReaderModel(nn.Module):
             model.select.weight[0, width:] = 0.0
             model.select.bias.copy_(_RELEVANCE * ranker.classifier.bias + _NO_RELEVANCE)
         return model
+
+
+def keep_layers(bert: BertModel, layers: Sequence[int]) -> None:
+    """Leaves only these layers of a BERT, in their order."""
+    all_layers = bert.encoder.layer
+    if not layers or not all(0 <= number < len(all_layers) for number in layers):
+        raise TrainingError(f"layers {list(layers)}: the encoder has {len(all_layers)}, counted from 0")
+    bert.encoder.layer = nn.ModuleList([all_layers[number] for number in layers])
+    bert.config.num_hidden_layers = len(layers)
 
 
 def _is_cross_encoder(name: str) -> bool:

@@ -18,6 +18,7 @@ from orienteer.models.checks import check_shapes, linear_shapes
 from orienteer.reader.decoding import best_span, span_log_probability
 from orienteer.reader.encoding import MAX_PIECES, Window, encode
 from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
+from orienteer.reader.likeness import Likeness
 from orienteer.reader.protocol import Reading
 
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
@@ -36,7 +37,9 @@ class TrainedReader:
         tensors = files.tensors
         try:
             self._calibration = files.calibration
-            self._encoder = BertEncoder(files.config, tensors, self._tokenizer, compute, self._threads)
+            self._encoder = BertEncoder(files.config, files.own_tensors, self._tokenizer, compute, self._threads)
+            likeness = files.likeness
+            self._likeness = Likeness(likeness, self._tokenizer, self._threads) if likeness else None
             _check_heads(tensors, int(files.config["hidden_size"]))
             self._select, self._select_bias = tensors["select.weight"][0], tensors["select.bias"][0]  # [2 · width]
             self._span, self._span_bias = tensors["span.weight"].T, tensors["span.bias"]  # [width, 2]
@@ -68,13 +71,14 @@ class TrainedReader:
             pairs = [(batch[q][0], batch[q][1][low:high]) for q, low, high in places]
             encoded = encode(self._tokenizer, pairs)
             outputs = iter(self.run([window for row in encoded for windows in row for window in windows]))
-            for (q, _, _), (_, passages), row in zip(places, pairs, encoded, strict=True):
-                for passage, windows in zip(passages, row, strict=True):
-                    readings[q].append(self._reading(passage, windows, [next(outputs) for _ in windows]))
+            for (q, _, _), (question, passages), row in zip(places, pairs, encoded, strict=True):
+                more = self._likeness(question, passages) if self._likeness else [0.0] * len(passages)
+                for passage, windows, each in zip(passages, row, more, strict=True):
+                    readings[q].append(self._reading(passage, windows, [next(outputs) for _ in windows], each))
         return readings
 
-    def _reading(self, passage: Passage, windows: Sequence[Window], outputs: Sequence[Outputs]) -> Reading:
-        """A passage's score and answer are those of its best window; the first of equals."""
+    def _reading(self, passage: Passage, windows: Sequence[Window], outputs: Sequence[Outputs], more: float) -> Reading:
+        """A passage's score and answer are those of its best window, the first of equals; `more` goes to its logit."""
         best = max(range(len(windows)), key=lambda i: (outputs[i][0], -i))
         window, (logit, starts, ends) = windows[best], outputs[best]
         begin = end = 0
@@ -84,6 +88,7 @@ class TrainedReader:
             span = best_span(starts, ends, self._continues[window.ids[low : low + len(window.offsets)]])
             begin, end = window.offsets[span.first][0], window.offsets[span.last][1]
             certainty = span_log_probability(starts, ends, span)
+        logit += more
         return Reading(float(self._calibration(logit)), logit, passage.text[begin:end], begin, end, certainty)
 
     def run(self, windows: Sequence[Window]) -> list[Outputs]:
