@@ -145,7 +145,7 @@ def learn(
     seed: Annotated[int, typer.Option(help="decides the intervals")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from thumbs: a refit of the ranking and synonyms, judged by leaving one question out; changes nothing.
+    """Learn from thumbs: a refit, synonyms and boosts, judged by leaving one question out; changes nothing.
 
     orienteer learn --index my-index --thumbs sessions/thumbs.jsonl --out proposal.json
     """
@@ -168,12 +168,15 @@ def learn(
     out.print(f"{proposal.thumbs} thumbs on {proposal.questions} questions; nDCG@10, leaving one question out")
     table = Table("", "nDCG@10", "less nothing", "95 %", box=None, header_style="dim")
     table.add_row("nothing", f"{proposal.nothing:.4f}")
-    for name, each in (("refit", proposal.refit), ("refit and synonyms", proposal.both)):
+    for kind, each in proposal.estimates.items():
+        name = {"refit": "refit", "all": "refit, synonyms and boosts"}.get(kind, f"refit and {kind}")
         table.add_row(name, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
     out.print(table)
-    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.setting._asdict().items()))
-    for term, others in proposal.synonyms.items():
+    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.changes.setting._asdict().items()))
+    for term, others in proposal.changes.synonyms.items():
         out.print(f"synonyms: {plain(term)} → {plain(', '.join(others))}", soft_wrap=True)
+    for term, weight in proposal.changes.boosts.items():
+        out.print(f"boost: {plain(term)} ^{1 + weight:g}", soft_wrap=True)
     if proposal.recommended == "nothing":
         out.print("[yellow]nothing is shown to be better[/]; leave the ranking as it is")
     else:
