@@ -4,8 +4,8 @@ orienteer bench thumbs --index scifact-index --beir scifact --out results/worksh
 
 A draw takes random questions of one split and gives thumbs as a person would: up for the judged passages among BM25's
 first ten, down for one of the others, until there are twenty. Rankings are judged on all questions of the other
-split: as it is, the refit of BM25's parameters alone, with synonyms, with boosts, with both; and what `learn` recommends.
-Where both splits are the same file, its questions of even places teach and those of odd places judge.
+split: as it is, the refit of BM25's parameters alone, with synonyms, with boosts, with both, and what `learn`
+recommends. Where both splits are the same file, its questions of even places teach and those of odd places judge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.workshop.learn import KINDS, LEAST, Changes, learn, value_with
 from orienteer.workshop.tune import DEFAULT, exact_values
-
 
 
 def thumbs_of(engine: EmbeddedEngine, questions: Sequence[Question], count: int, draw: Any) -> list[Question]:

@@ -25,7 +25,6 @@ from orienteer.workshop.learn import (
     value_with,
 )
 from orienteer.workshop.thumbs import Thumb, ThumbsError, ThumbStore, qrels_lines
-from orienteer.workshop.tune import DEFAULT
 
 
 def test_the_last_thumb_counts_and_0_takes_it_back(tmp_path: Path) -> None:

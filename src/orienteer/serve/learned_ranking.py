@@ -1,7 +1,7 @@
 """Rankings learned from thumbs that a person has switched on, by the fingerprint of their index, in one local file.
 
-A search by a learned ranking shows what it adds: synonyms, boosts and title terms are refinements of the query. Agents and
-sessions do not use it.
+A search by a learned ranking shows what it adds: synonyms, boosts and title terms are refinements of the query.
+Agents and sessions do not use it.
 """
 
 from __future__ import annotations
