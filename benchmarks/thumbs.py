@@ -4,7 +4,7 @@ orienteer bench thumbs --index scifact-index --beir scifact --out results/worksh
 
 A draw takes random questions of one split and gives thumbs as a person would: up for the judged passages among BM25's
 first ten, down for one of the others, until there are twenty. Rankings are judged on all questions of the other
-split: as it is, the refit of BM25's parameters alone, with synonyms, with boosts, with both, and what `learn`
+split: as it is, the refit of BM25's parameters alone, synonyms alone, boosts alone, all together, and what `learn`
 recommends. Where both splits are the same file, its questions of even places teach and those of odd places judge.
 """
 
@@ -92,7 +92,7 @@ def run(
         gains["recommended"].append(outcome[proposal.recommended])
         rows.append({
             "questions": proposal.questions, "thumbs": proposal.thumbs, "setting": proposal.changes.setting._asdict(),
-            "synonyms": len(proposal.changes.synonyms), "boosts": len(proposal.changes.boosts),
+            "number_of_synonyms": len(proposal.changes.synonyms), "number_of_boosts": len(proposal.changes.boosts),
             "recommended": proposal.recommended, **{kind: float(outcome[kind].mean()) for kind in KINDS},
         })  # fmt: skip
         print(f"{number + 1} of {draws} draws", end="\r", file=sys.stderr, flush=True)
@@ -109,11 +109,11 @@ def summary(
     cpu: float,
 ) -> dict[str, Any]:  # fmt: skip
     arrays = {kind: np.stack(each) for kind, each in gains.items()}  # [draws, questions]
-    shares = {name: float(np.mean([row[name] > 0 for row in rows])) for name in ("synonyms", "boosts")}
+    shares = {name: float(np.mean([row[f"number_of_{name}"] > 0 for row in rows])) for name in ("synonyms", "boosts")}
     return {
         "index": engine.fingerprint, "seed": seed, "number_of_draws": len(rows), "test_questions": int(nothing.size),
         "nothing": round(float(nothing.mean()), 5), **{kind: interval(each) for kind, each in arrays.items()},
-        **{f"{kind}_less_refit": interval(arrays[kind] - arrays["refit"]) for kind in KINDS if kind != "refit"},
+        "all_less_refit": interval(arrays["all"] - arrays["refit"]),
         "share_recommending_a_change": float(np.mean([row["recommended"] != "nothing" for row in rows])),
         **{f"share_with_{name}": share for name, share in shares.items()}, "cpu_s": round(cpu, 1),
     }  # fmt: skip

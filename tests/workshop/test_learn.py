@@ -130,7 +130,7 @@ def test_boosts_are_judged_on_the_question_that_was_left_out(engines: EmbeddedEn
     pair = [replace(each, question=each.question.replace("engine", "word")) for each in on_engines(8)[2:]]
     lone = learn(engines, [*on_engines(2), *pair])
     assert lone.changes.boosts
-    assert lone.estimates["boosts"].value == lone.estimates["refit"].value
+    assert lone.estimates["boosts"].value == lone.nothing
 
 
 def test_changes_are_read_back_as_they_were_written_and_a_damaged_file_is_named(engines: EmbeddedEngine) -> None:
@@ -139,6 +139,15 @@ def test_changes_are_read_back_as_they_were_written_and_a_damaged_file_is_named(
     for damaged in ({}, {"setting": {"k1": "x"}}, {"setting": {"k9": 1}}, {"setting": {}, "boosts": [1]}):
         with pytest.raises(LearnError, match="not a ranking"):
             changes_of(damaged)
+
+
+def test_what_adds_nothing_to_a_refit_is_shown_to_be_no_better_than_it(cars: EmbeddedEngine) -> None:
+    alone = [Question(f"q{n}", f"word{n} model{n}", judgements=((f"auto{n}", 1), (f"model{n}", 0))) for n in range(8)]
+    proposal = learn(cars, alone)
+    assert not proposal.changes.synonyms
+    assert not proposal.changes.boosts
+    assert proposal.estimates["all"] == proposal.estimates["refit"]
+    assert proposal.estimates["synonyms"].difference == 0
 
 
 def test_random_thumbs_are_not_shown_to_help() -> None:

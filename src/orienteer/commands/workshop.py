@@ -172,8 +172,7 @@ def learn(
     table = Table("", "nDCG@10", "less nothing", "95 %", box=None, header_style="dim")
     table.add_row("nothing", f"{proposal.nothing:.4f}")
     for kind, each in proposal.estimates.items():
-        name = {"refit": "refit", "all": "refit, synonyms and boosts"}.get(kind, f"refit and {kind}")
-        table.add_row(name, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
+        table.add_row(kind, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
     out.print(table)
     out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.changes.setting._asdict().items()))
     for term, others in proposal.changes.synonyms.items():

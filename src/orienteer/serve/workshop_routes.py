@@ -299,7 +299,7 @@ class EstimateView(ResponseModel):
 class ProposalView(ResponseModel):
     """What the thumbs suggest; nothing is used before it is switched `on`.
 
-    `estimates`, `recommended`: `refit`, or the refit with `synonyms`, `boosts` or `all`; recommended may be `nothing`.
+    `estimates` are of `refit`, `synonyms`, `boosts` and `all`; `recommended` is one of these or `nothing`.
     """
 
     questions: int

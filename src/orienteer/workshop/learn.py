@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,18 +66,21 @@ class Changes:
     boosts: Boosts = field(default_factory=dict)
 
     def only(self, kind: str) -> Changes:
-        """The part that a kind of `KINDS` stands for: each has the setting."""
-        synonyms = self.synonyms if kind in ("synonyms", "all") else {}
-        boosts = self.boosts if kind in ("boosts", "all") else {}
-        return Changes(self.setting, synonyms, boosts)
+        """The part that a kind of `KINDS` stands for."""
+        return Changes(
+            self.setting if kind in ("refit", "all") else DEFAULT,
+            self.synonyms if kind in ("synonyms", "all") else {},
+            self.boosts if kind in ("boosts", "all") else {},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A leave-one-out mean of nDCG@10, and its difference to doing nothing with a 95 % interval.
 
-    The refit's interval is of the whole procedure, as in tuning. Those with synonyms or boosts resample the
-    differences only: the questions left out share nearly all they learn from, so they may be too narrow.
+    The refit's interval is of the whole procedure, as in tuning: it holds the luck of choosing among settings. Those of
+    synonyms and of boosts resample the differences only; questions left out share nearly all they learn from, so they
+    may be too narrow. That of all together adds the refit's to that of what synonyms and boosts change in it.
     """
 
     value: float
@@ -97,7 +99,7 @@ class Proposal:
 
     changes     learned from all questions
     nothing     nDCG@10 of the ranking as it is
-    estimates   by kind: the refit alone, the refit with synonyms, with boosts, with both
+    estimates   by kind: the refit alone, synonyms alone, boosts alone, all together
     recommended the kind with the best estimate of those shown to be better than doing nothing, or "nothing"
     """
 
@@ -125,20 +127,24 @@ def learn(engine: Engine, questions: Sequence[Question], *, seed: int = 0) -> Pr
     settings = GRID.settings()
     values = evaluate_settings(engine, judged, settings).astype(np.float64)  # [settings, questions]
     nothing = exact_values(engine, judged, DEFAULT)
-    gains = cache(lambda row: _boost_gains(engine, judged, settings[row]))
+    gains = _boost_gains(engine, judged)
     rows = [first_best((values.sum(axis=1) - values[:, place]) / (len(judged) - 1)) for place in range(len(judged))]
     found = {kind: np.empty(len(judged)) for kind in KINDS}
     for place, (question, row) in enumerate(zip(judged, rows, strict=True)):
         others = [each for other, each in enumerate(judged) if other != place]
-        changes = Changes(settings[row], synonyms_of(engine, others), _best_boosts(gains(row), without=place))
+        changes = Changes(settings[row], synonyms_of(engine, others), _best_boosts(gains, without=place))
         for kind in KINDS:
             found[kind][place] = value_with(engine, question, changes.only(kind))
     best = first_best(values.mean(axis=1))
-    changes = Changes(settings[best], synonyms_of(engine, judged), _best_boosts(gains(best)))
-    estimates = {}
-    for kind, own in found.items():
-        limits = procedure_interval(values, seed) if kind == "refit" else interval(own - nothing, seed)
-        estimates[kind] = Estimate(float(own.mean()), float((own - nothing).mean()), *limits)
+    changes = Changes(settings[best], synonyms_of(engine, judged), _best_boosts(gains))
+    refit, more = procedure_interval(values, seed), interval(found["all"] - found["refit"], seed)
+    limits = {
+        "refit": refit, "synonyms": interval(found["synonyms"] - nothing, seed),
+        "boosts": interval(found["boosts"] - nothing, seed), "all": (refit[0] + more[0], refit[1] + more[1]),
+    }  # fmt: skip
+    estimates = {
+        kind: Estimate(float(own.mean()), float((own - nothing).mean()), *limits[kind]) for kind, own in found.items()
+    }
     thumbs = sum(len(question.judgements) for question in judged)
     return Proposal(len(judged), thumbs, changes, float(nothing.mean()), estimates)
 
@@ -162,9 +168,9 @@ def synonyms_of(engine: Engine, questions: Sequence[Question]) -> Synonyms:
     return found
 
 
-def boosts_of(engine: HasPostings, questions: Sequence[Question], setting: Setting = DEFAULT) -> Boosts:
+def boosts_of(engine: HasPostings, questions: Sequence[Question]) -> Boosts:
     """Term → the boost with which the questions that have it gain most, where two or more of them gain."""
-    return _best_boosts(_boost_gains(engine, questions, setting))
+    return _best_boosts(_boost_gains(engine, questions))
 
 
 def expanded(engine: Engine, changes: Changes, question: str) -> Query:
@@ -209,7 +215,7 @@ def as_dict(proposal: Proposal) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _boost_gains(engine: HasPostings, questions: Sequence[Question], setting: Setting) -> _Gains:
+def _boost_gains(engine: HasPostings, questions: Sequence[Question]) -> _Gains:
     """Terms of two or more questions; a clause's score grows with its weight, so one pass serves all weights."""
     asked = [dict.fromkeys(engine.analyze(each.question)) for each in questions]
     counts = Counter(term for terms in asked for term in terms)
@@ -218,10 +224,10 @@ def _boost_gains(engine: HasPostings, questions: Sequence[Question], setting: Se
         shared = [term for term in terms if counts[term] >= SUPPORT and usable(term)]
         if not shared:
             continue
-        scores = engine.scores_with(setting.query(engine, question.question), setting.similarity)
+        scores = engine.scores_with(Query(question.question), None)
         before = ndcg_of(engine, question, scores)
         for term in shared:
-            alone = engine.scores_with(Query("", (Refinement("^", "contents", term, 1.0),)), setting.similarity)
+            alone = engine.scores_with(Query("", (Refinement("^", "contents", term, 1.0),)), None)
             alone = np.where(alone > -np.inf, alone, np.float32(0))
             after = [ndcg_of(engine, question, scores + np.float32(weight) * alone) for weight in BOOSTS]
             gains.setdefault(term, {})[place] = np.array(after) - before

@@ -110,7 +110,7 @@ function proposal(told, switchTo) {
   const boosts = Object.entries(told.boosts);
   const words = {
     nothing: "Nothing is shown to be better than the ranking as it is.", refit: "The other parameters are shown to be better.",
-    synonyms: "Parameters and synonyms together are shown to be better.", boosts: "Parameters and boosts together are shown to be better.",
+    synonyms: "The synonyms are shown to be better.", boosts: "The boosts are shown to be better.",
     all: "Parameters, synonyms and boosts together are shown to be better.",
   };
   return [
@@ -118,8 +118,8 @@ function proposal(told, switchTo) {
     el("p", null, `${plural(told.thumbs, "thumb")} on ${plural(told.questions, "question")}. Estimates leave one question out at a time (nDCG@10):`),
     el("table", null, el("thead", null, el("tr", null, ["", "value", "gain"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", null, el("tr", null, el("td", null, "as it is"), el("td", { class: "n" }, number(told.nothing, 3)), el("td", { class: "n" }, "")),
-        row(`parameters (${settingText(told.setting)})`, told.estimates.refit), row("with synonyms", told.estimates.synonyms),
-        row("with boosts", told.estimates.boosts), row("with both", told.estimates.all))),
+        row(`parameters (${settingText(told.setting)})`, told.estimates.refit), row("synonyms", told.estimates.synonyms),
+        row("boosts", told.estimates.boosts), row("all together", told.estimates.all))),
     synonyms.length ? el("p", null, "Synonyms: ", synonyms.map(([term, others], i) => [i ? "; " : "", el("b", null, term), ` → ${others.join(", ")}`])) : null,
     boosts.length ? el("p", null, "Boosts: ", boosts.map(([term, weight], i) => [i ? ", " : "", el("b", null, term), ` ^${1 + weight}`])) : null,
     el("p", { class: "tool-buttons" }, button(told.on ? "Switch off" : "Switch on", () => switchTo(!told.on), { id: "switch-learned", "aria-pressed": String(told.on) }),
