@@ -152,7 +152,7 @@ $(DEBIANS):
 	@mkdir -p $@
 	@if command -v javac >/dev/null && cd $@ && apt-get -qq download liblucene8-java && dpkg -x liblucene8-java_*.deb .; then \
 	    ls "$$PWD"/usr/share/java/lucene-core-*.jar "$$PWD"/usr/share/java/lucene-analyzers-common-*.jar \
-	        "$$PWD"/usr/share/java/lucene-queryparser-*.jar | paste -sd: - > jars; \
+	        "$$PWD"/usr/share/java/lucene-queryparser-*.jar "$$PWD"/usr/share/java/lucene-queries-*.jar | paste -sd: - > jars; \
 	else \
 	    rm -rf '$(CURDIR)/$@'; \
 	    echo "make: no JDK, or no liblucene8-java from apt: tests of Lucene are skipped; or name a jar: LUCENE_JAR=…" >&2; \

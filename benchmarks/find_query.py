@@ -13,6 +13,9 @@ Kinds of sets, 10 to 50 passages each, drawn by the seed:
 Of each set: F1 of the query found for the whole set, by either objective. Then the query found for a random half, and
 how much of the other half it matches, beside what the baselines, made of the same half, have among as many first hits;
 and the same among as many first hits as the whole set has passages.
+
+With `--lucene-jar` MoreLikeThis is Lucene's own program, in its own Java machine over an index of the same passages;
+without it this baseline is our statement of its formula alone. A report that has all sets is completed, not made anew.
 """
 
 from __future__ import annotations
@@ -20,16 +23,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lucene_bench import lucene_index, lucene_more_like_this
 from orienteer.data.atomic import atomic_write
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
+from orienteer.errors import OrienteerError
 from orienteer.query import Query, Refinement
 from orienteer.workshop.find_query import find_query
 
@@ -39,6 +45,7 @@ KINDS = ("title", "titles", "family", "entity", "both", "decade")
 LEAST, MOST = 10, 50
 OBJECTIVES = ("f", "description")
 BASELINES = ("tf-idf", "rm3", "more-like-this", "tree")
+LUCENE = "lucene-more-like-this"
 
 
 def sets(engine: EmbeddedEngine, kind: str, count: int, seed: int) -> Iterator[list[int]]:
@@ -134,15 +141,23 @@ def more_like_this(engine: EmbeddedEngine, numbers: Sequence[int]) -> Ranking:
     A term occurs twice or more in the passages together, and in five passages or more of the index; idf is
     ln((N + 1) / (df + 1)) + 1; no boosts.
     """
+    best = more_like_this_terms(like_weights(engine, numbers))
+    return searched(engine, Query("", tuple(Refinement("or", "contents", term) for term in best)))
+
+
+def more_like_this_terms(weights: Mapping[str, float]) -> list[str]:
+    """Of equal weights the first in the alphabet; Lucene takes any."""
+    return sorted(weights, key=lambda term: (-weights[term], term))[:25]
+
+
+def like_weights(engine: EmbeddedEngine, numbers: Sequence[int]) -> dict[str, float]:
     tf = Counter(term for number in numbers for term in engine.analyze(engine.passage_at(number).contents))
     often = sorted(term for term, count in tf.items() if count >= 2)
     sizes = [each.size for each in engine.matches([("contents", term) for term in often])]
-    weights = {
+    return {
         term: tf[term] * (np.log((len(engine) + 1) / (size + 1)) + 1)
         for term, size in zip(often, sizes, strict=True) if size >= 5
     }  # fmt: skip
-    best = sorted(weights, key=lambda term: (-weights[term], term))[:25]
-    return searched(engine, Query("", tuple(Refinement("or", "contents", term) for term in best)))
 
 
 def decision_tree(engine: EmbeddedEngine, numbers: Sequence[int], seed: int, depth: int = 4) -> Ranking:
@@ -201,9 +216,7 @@ def measure(engine: EmbeddedEngine, numbers: list[int], seed: int) -> dict[str, 
             f"f1_{objective}": whole.quality.f, f"clauses_{objective}": len(whole.clauses),
             f"cpu_s_{objective}": time.process_time() - cpu,
         }  # fmt: skip
-    order = np.random.default_rng(seed).permutation(len(numbers))
-    seen = [numbers[i] for i in order[: len(order) // 2]]
-    hidden = {numbers[i] for i in order[len(order) // 2 :]}
+    seen, hidden = halves(numbers, seed)
 
     def recall(among: Sequence[int]) -> float:
         return len(hidden & set(among)) / len(hidden)
@@ -221,6 +234,46 @@ def measure(engine: EmbeddedEngine, numbers: list[int], seed: int) -> dict[str, 
     for name, ranking in baselines.items():
         row |= {f"recall_{name}": recall(ranking(len(matches))), f"at_size_{name}": recall(ranking(len(ids)))}
     return row
+
+
+def halves(numbers: Sequence[int], seed: int) -> tuple[list[int], set[int]]:
+    """The half that is seen, in a random order, and the hidden one."""
+    order = np.random.default_rng(seed).permutation(len(numbers))
+    return [numbers[i] for i in order[: len(order) // 2]], {numbers[i] for i in order[len(order) // 2 :]}
+
+
+def weights_of(weights: Mapping[str, float], terms: Sequence[str]) -> list[float]:
+    """From the highest to the lowest, as many as Lucene takes at most."""
+    own = sorted((weights.get(term, 0.0) for term in terms), reverse=True)
+    return own + [0.0] * (25 - len(own))
+
+
+def measure_lucene(
+    engine: EmbeddedEngine,
+    jar: str,
+    index: Path,
+    drawn: Sequence[tuple[list[int], int]],
+    rows: Sequence[dict[str, float]],
+) -> str:
+    """Completes the rows of sets, each drawn with its seed, by Lucene's MoreLikeThis; Lucene's version."""
+    if not index.is_dir():
+        lucene_index(jar, (engine.passage_at(number) for number in range(len(engine))), index)
+    split = [halves(numbers, seed) for numbers, seed in drawn]
+    sizes = [int(max(row["matches_description"], row["size"], 1)) for row in rows]
+    texts = [[engine.passage_at(number).contents for number in seen] for seen, _ in split]
+    found = lucene_more_like_this(jar, index, zip(texts, sizes, strict=True))
+    for row, like, (seen, hidden) in zip(rows, found, split, strict=True):
+        first = [engine.number_of(id) for id in like.ids]
+        for measured, size in (("recall", int(row["matches_description"])), ("at_size", int(row["size"]))):
+            row[f"{measured}_{LUCENE}"] = len(hidden & set(first[:size])) / len(hidden)
+        ours = more_like_this(engine, seen)(int(row["size"]))
+        weights = like_weights(engine, seen)
+        terms = more_like_this_terms(weights)
+        row["same_terms"] = float(set(like.terms) == set(terms))
+        row["same_weights"] = float(np.allclose(weights_of(weights, like.terms), weights_of(weights, terms), rtol=1e-6))
+        row["same_order"] = float(list(ours) == first[: int(row["size"])])
+        row["same_first"] = len(set(ours) & set(first[: int(row["size"])])) / max(len(ours), 1)
+    return found[0].lucene
 
 
 def interval(values: Sequence[float], seed: int = 0) -> list[float]:
@@ -244,11 +297,12 @@ def summary(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
         }  # fmt: skip
     for measured in ("recall", "at_size"):
         names = [name for name in rows[0] if name.startswith(f"{measured}_")]
+        baselines = [*BASELINES, LUCENE] if f"{measured}_{LUCENE}" in rows[0] else BASELINES
         found[measured] = {
             name.removeprefix(f"{measured}_"): [mean(name), *interval([row[name] for row in rows])] for name in names
         }
         ours = np.array([row[f"{measured}_description"] for row in rows])
-        best = max((f"{measured}_{name}" for name in BASELINES), key=mean)
+        best = max((f"{measured}_{name}" for name in baselines), key=mean)
         other = np.array([row[best] for row in rows])
         draws = np.random.default_rng(0).integers(0, len(rows), (2000, len(rows)))
         ratios = ours[draws].mean(axis=1) / np.maximum(other[draws].mean(axis=1), 1e-9)
@@ -259,23 +313,53 @@ def summary(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
                 for each in (ours.mean() / max(other.mean(), 1e-9), *np.quantile(ratios, [0.025, 0.975]))
             ],
         }
+    if "same_terms" in rows[0]:
+        found["agreement"] = {name: mean(name) for name in ("same_weights", "same_terms", "same_order", "same_first")}
     return found
 
 
-def run(index: Path, sets_in_all: int, seed: int, out: Path | None, as_json: bool) -> None:
+def run(
+    index: Path, sets_in_all: int, seed: int, lucene_jar: str | None, lucene: Path | None, out: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     engine = open_index(index, threads=1)
     find_query(engine, [engine.id_at(0)], clauses=2)  # compiles
-    rows: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
-    drawn = {kind: sets(engine, kind, sets_in_all, seed) for kind in KINDS}
-    for number in range(sets_in_all):
-        kind = KINDS[number % len(KINDS)]  # in turn, so that a run that is stopped has some of each
-        rows[kind].append(measure(engine, next(drawn[kind]), seed + number))
+    rows = finished(out, engine, seed) or {kind: [] for kind in KINDS}
+    had = sum(map(len, rows.values()))
+    sources = {kind: sets(engine, kind, sets_in_all, seed) for kind in KINDS}
+    # In turn, so that a run that is stopped has some of each.
+    drawn = [(KINDS[n % len(KINDS)], next(sources[KINDS[n % len(KINDS)]]), seed + n) for n in range(sets_in_all)]
+    for number, (kind, numbers, own_seed) in enumerate(drawn):
+        if number < had:
+            continue
+        rows[kind].append(measure(engine, numbers, own_seed))
         print(f"{number + 1} of {sets_in_all} sets", end="\n" if as_json else "\r", file=sys.stderr, flush=True)
         if out:
             atomic_write(out, json.dumps(outcome(engine, rows, seed), indent=1) + "\n")
-    result = outcome(engine, rows, seed)
+    version = None
+    if lucene_jar:
+        together = [row for n in range(sets_in_all) for row in rows[KINDS[n % len(KINDS)]][n // len(KINDS) :][:1]]
+        with tempfile.TemporaryDirectory(prefix="orienteer-lucene-") as folder:
+            place = lucene or Path(folder) / "index"
+            cases = [(numbers, own_seed) for _, numbers, own_seed in drawn]
+            version = measure_lucene(engine, lucene_jar, place, cases, together)
+    else:
+        print("no --lucene-jar: MoreLikeThis is our statement of its formula, not Lucene", file=sys.stderr)
+    result = outcome(engine, rows, seed) | ({"lucene": version} if version else {})
+    if out:
+        atomic_write(out, json.dumps(result, indent=1) + "\n")
     del result["rows"]
     print(json.dumps(result) if as_json else json.dumps(result, indent=1))
+
+
+def finished(out: Path | None, engine: EmbeddedEngine, seed: int) -> dict[str, list[dict[str, float]]] | None:
+    """The rows of an earlier report of the same index and seed."""
+    if out is None or not out.is_file():
+        return None
+    report = json.loads(out.read_text())
+    if (report.get("index"), report.get("seed")) != (engine.fingerprint, seed):
+        raise OrienteerError(f"{out} is of another index or seed; delete it, or name another file")
+    return {kind: list(report["rows"].get(kind, [])) for kind in KINDS}
 
 
 def outcome(engine: EmbeddedEngine, rows: dict[str, list[dict[str, float]]], seed: int) -> dict[str, Any]:

@@ -94,6 +94,27 @@ def lucene_analyze(jar: str | Path, texts: Sequence[str]) -> list[list[str | Non
         return _run(jar, "analyze", _write(texts, Path(folder) / "texts"))
 
 
+@dataclass(frozen=True, slots=True)
+class LikeThese:
+    """What Lucene's MoreLikeThis makes of some texts: its query's terms, and the ids of the first k passages."""
+
+    lucene: str
+    terms: list[str]
+    ids: list[str]
+
+
+def lucene_more_like_this(
+    jar: str | Path, index: str | Path, sets: Iterable[tuple[Sequence[str], int]]
+) -> list[LikeThese]:
+    """MoreLikeThis with Lucene's defaults, of each (texts, k); `jar` holds lucene-queries too."""
+    with tempfile.TemporaryDirectory(prefix="orienteer-lucene-") as folder:
+        file = Path(folder) / "sets"
+        with file.open("w", encoding="utf-8", newline="\n") as out:
+            for texts, k in sets:
+                out.write("\t".join([str(k), *(text.translate(_ESCAPES) for text in texts)]) + "\n")
+        return [LikeThese(**row) for row in _run(jar, "like", Path(index), file)]
+
+
 def write_records(passages: Iterable[Passage], file: Path) -> Path:
     """The passages as `LuceneBench index` reads them, so that no JSON is parsed on Lucene's clock."""
     with file.open("w", encoding="utf-8", newline="\n") as out:

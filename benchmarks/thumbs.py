@@ -3,8 +3,9 @@
 orienteer bench thumbs --index scifact-index --beir scifact --out results/workshop/thumbs.json
 
 A draw takes random questions of one split and gives thumbs as a person would: up for the judged passages among BM25's
-first ten, down for one of the others, until there are twenty. Three rankings are judged on all questions of the
-other split: as it is, the refit of BM25's parameters alone, the refit with synonyms; and what `learn` recommends.
+first ten, down for one of the others, until there are twenty. Rankings are judged on all questions of the other
+split: as it is, the refit of BM25's parameters alone, synonyms alone, boosts alone, all together, and what `learn`
+recommends. Where both splits are the same file, its questions of even places teach and those of odd places judge.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from orienteer.data import read_questions
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Question
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
+from orienteer.errors import OrienteerError
 from orienteer.query import Query
-from orienteer.workshop.learn import LEAST, expanded, learn
-from orienteer.workshop.tune import DEFAULT, Setting, exact_values, ndcg_of
-
-KINDS = ("refit", "both", "recommended")
+from orienteer.workshop.learn import KINDS, LEAST, Changes, learn, value_with
+from orienteer.workshop.tune import DEFAULT, exact_values
 
 
 def thumbs_of(engine: EmbeddedEngine, questions: Sequence[Question], count: int, draw: Any) -> list[Question]:
@@ -50,10 +50,8 @@ def thumbs_of(engine: EmbeddedEngine, questions: Sequence[Question], count: int,
     return given
 
 
-def values_with(engine: EmbeddedEngine, questions: Sequence[Question], setting: Setting, synonyms: Any) -> Any:
-    queries = [expanded(engine, setting, synonyms, each.question) for each in questions]
-    scored = (engine.scores_with(query, setting.similarity) for query in queries)
-    return np.array([ndcg_of(engine, each, scores) for each, scores in zip(questions, scored, strict=True)])
+def values_with(engine: EmbeddedEngine, questions: Sequence[Question], changes: Changes) -> Any:
+    return np.array([value_with(engine, each, changes) for each in questions])
 
 
 def interval(differences: Any) -> list[float]:
@@ -71,47 +69,51 @@ def run(
     index: Path, learned_from: Path, judged_by: Path, thumbs: int, draws: int, seed: int, out: Path | None
 ) -> None:  # fmt: skip
     engine = open_index(index, threads=1)
-    training = [each for each in read_questions(learned_from) if each.grades]
-    test = [each for each in read_questions(judged_by) if each.grades]
+    training, test = ([each for each in read_questions(file) if each.grades] for file in (learned_from, judged_by))
+    if learned_from == judged_by:
+        training, test = training[::2], test[1::2]
     started = time.process_time()
     nothing = exact_values(engine, test, DEFAULT)
-    known: dict[Setting, Any] = {DEFAULT: nothing}
+    known: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
-    values: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+    gains: dict[str, list[Any]] = {kind: [] for kind in (*KINDS, "recommended")}
     for number in range(draws):
         given = thumbs_of(engine, training, thumbs, np.random.default_rng([seed, number]))
         if len(given) < LEAST:
             continue
         proposal = learn(engine, given, seed=seed)
-        if proposal.setting not in known:
-            known[proposal.setting] = exact_values(engine, test, proposal.setting)
-        refit = known[proposal.setting]
-        both = values_with(engine, test, proposal.setting, proposal.synonyms) if proposal.synonyms else refit
-        outcome = {"refit": refit, "both": both, "nothing": nothing}
-        for kind in ("refit", "both"):
-            values[kind].append(outcome[kind] - nothing)
-        values["recommended"].append(outcome[proposal.recommended] - nothing)
+        outcome = {"nothing": np.zeros_like(nothing)}
+        for kind in KINDS:
+            changes = proposal.changes.only(kind)
+            if (key := repr(changes)) not in known:
+                known[key] = values_with(engine, test, changes) - nothing
+            outcome[kind] = known[key]
+            gains[kind].append(outcome[kind])
+        gains["recommended"].append(outcome[proposal.recommended])
         rows.append({
-            "questions": proposal.questions, "thumbs": proposal.thumbs, "setting": proposal.setting._asdict(),
-            "synonyms": len(proposal.synonyms), "recommended": proposal.recommended,
-            "refit": float((refit - nothing).mean()), "both": float((both - nothing).mean()),
+            "questions": proposal.questions, "thumbs": proposal.thumbs, "setting": proposal.changes.setting._asdict(),
+            "number_of_synonyms": len(proposal.changes.synonyms), "number_of_boosts": len(proposal.changes.boosts),
+            "recommended": proposal.recommended, **{kind: float(outcome[kind].mean()) for kind in KINDS},
         })  # fmt: skip
         print(f"{number + 1} of {draws} draws", end="\r", file=sys.stderr, flush=True)
-        result = summary(engine, rows, values, nothing, seed, time.process_time() - started)
+        result = summary(engine, rows, gains, nothing, seed, time.process_time() - started)
         if out:
             atomic_write(out, json.dumps(result | {"draws": rows}, indent=1) + "\n")
+    if not rows:
+        raise OrienteerError(f"no draw has {LEAST} questions with a thumb up; give more --thumbs")
     print(json.dumps(result, indent=1))
 
 
 def summary(
-    engine: EmbeddedEngine, rows: Sequence[dict[str, Any]], values: dict[str, list[Any]], nothing: Any, seed: int,
+    engine: EmbeddedEngine, rows: Sequence[dict[str, Any]], gains: dict[str, list[Any]], nothing: Any, seed: int,
     cpu: float,
 ) -> dict[str, Any]:  # fmt: skip
-    arrays = {kind: np.stack(each) for kind, each in values.items()}
+    arrays = {kind: np.stack(each) for kind, each in gains.items()}  # [draws, questions]
+    shares = {name: float(np.mean([row[f"number_of_{name}"] > 0 for row in rows])) for name in ("synonyms", "boosts")}
     return {
         "index": engine.fingerprint, "seed": seed, "number_of_draws": len(rows), "test_questions": int(nothing.size),
         "nothing": round(float(nothing.mean()), 5), **{kind: interval(each) for kind, each in arrays.items()},
-        "both_less_refit": interval(arrays["both"] - arrays["refit"]),
+        "all_less_refit": interval(arrays["all"] - arrays["refit"]),
         "share_recommending_a_change": float(np.mean([row["recommended"] != "nothing" for row in rows])),
-        "share_with_synonyms": float(np.mean([row["synonyms"] > 0 for row in rows])), "cpu_s": round(cpu, 1),
+        **{f"share_with_{name}": share for name, share in shares.items()}, "cpu_s": round(cpu, 1),
     }  # fmt: skip

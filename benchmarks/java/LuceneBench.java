@@ -1,6 +1,8 @@
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.Reader;
+import java.io.StringReader;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
@@ -30,15 +32,19 @@ import org.apache.lucene.document.TextField;
 import org.apache.lucene.index.BinaryDocValues;
 import org.apache.lucene.index.DirectoryReader;
 import org.apache.lucene.index.DocValues;
+import org.apache.lucene.index.IndexReader;
 import org.apache.lucene.index.IndexWriter;
 import org.apache.lucene.index.IndexWriterConfig;
 import org.apache.lucene.index.LeafReader;
 import org.apache.lucene.index.LogDocMergePolicy;
 import org.apache.lucene.index.SerialMergeScheduler;
 import org.apache.lucene.queryparser.classic.QueryParser;
+import org.apache.lucene.search.BooleanClause;
+import org.apache.lucene.search.BooleanQuery;
 import org.apache.lucene.search.IndexSearcher;
 import org.apache.lucene.search.Query;
 import org.apache.lucene.search.ScoreDoc;
+import org.apache.lucene.search.TermQuery;
 import org.apache.lucene.search.similarities.BM25Similarity;
 import org.apache.lucene.store.FSDirectory;
 import org.apache.lucene.util.Version;
@@ -53,6 +59,7 @@ import org.apache.lucene.util.Version;
  *   LuceneBench index   RECORDS OUT THREADS           records are id TAB title TAB text
  *   LuceneBench search  INDEX QUERIES K REPEATS WARMUP
  *   LuceneBench analyze TEXTS                         one text a line
+ *   LuceneBench like    INDEX SETS                    k TAB text TAB text ... a line; needs lucene-queries too
  * </pre>
  *
  * Results go to standard output as JSON lines.
@@ -71,8 +78,11 @@ public final class LuceneBench {
           Integer.parseInt(args[5]), out);
     } else if (command.equals("analyze") && args.length == 2) {
       analyze(Path.of(args[1]), out);
+    } else if (command.equals("like") && args.length == 3) {
+      like(Path.of(args[1]), Path.of(args[2]), out);
     } else {
-      System.err.println("expected: index RECORDS OUT THREADS | search INDEX QUERIES K REPEATS WARMUP | analyze TEXTS");
+      System.err.println("expected: index RECORDS OUT THREADS | search INDEX QUERIES K REPEATS WARMUP | analyze TEXTS"
+          + " | like INDEX SETS");
       System.exit(2);
     }
     out.flush();
@@ -238,6 +248,51 @@ public final class LuceneBench {
     } catch (org.apache.lucene.queryparser.classic.ParseException e) {
       timing.error = e.getMessage();
     }
+  }
+
+  /**
+   * For each set of texts the terms of Lucene's MoreLikeThis with its defaults, and its first k passages.
+   *
+   * <p>MoreLikeThis is found by name, so that the other commands need no jar of lucene-queries.
+   */
+  static void like(Path index, Path sets, PrintStream out) throws Exception {
+    Class<?> moreLikeThis = Class.forName("org.apache.lucene.queries.mlt.MoreLikeThis");
+    try (DirectoryReader reader = DirectoryReader.open(FSDirectory.open(index));
+        BufferedReader lines = Files.newBufferedReader(sets)) {
+      IndexSearcher searcher = new IndexSearcher(reader);
+      searcher.setSimilarity(new BM25Similarity(1.2f, 0.75f));
+      Object maker = moreLikeThis.getConstructor(IndexReader.class).newInstance(reader);
+      moreLikeThis.getMethod("setAnalyzer", Analyzer.class).invoke(maker, analyzer());
+      moreLikeThis.getMethod("setFieldNames", String[].class).invoke(maker, (Object) new String[] {"contents"});
+      for (String line; (line = lines.readLine()) != null; ) {
+        String[] columns = line.split("\t", -1);
+        Reader[] texts = new Reader[columns.length - 1];
+        for (int i = 0; i < texts.length; i++) {
+          texts[i] = new StringReader(unescape(columns[i + 1]));
+        }
+        Query query = (Query) moreLikeThis.getMethod("like", String.class, Reader[].class).invoke(maker, "contents", texts);
+        StringBuilder terms = new StringBuilder("[");
+        for (BooleanClause clause : ((BooleanQuery) query).clauses()) {
+          append(terms, json(term(clause)));
+        }
+        StringBuilder found = new StringBuilder("[");
+        for (String id : ids(searcher, searcher.search(query, Integer.parseInt(columns[0])).scoreDocs)) {
+          append(found, json(id));
+        }
+        out.println("{\"lucene\": " + json(Version.LATEST.toString()) + ", \"terms\": " + terms + "], \"ids\": " + found + "]}");
+      }
+    }
+  }
+
+  /** The clause's query is a method in Lucene 8 to 9, a record's component in Lucene 10: both are called by name. */
+  private static String term(BooleanClause clause) throws ReflectiveOperationException {
+    Object query;
+    try {
+      query = BooleanClause.class.getMethod("query").invoke(clause);
+    } catch (NoSuchMethodException e) {
+      query = BooleanClause.class.getMethod("getQuery").invoke(clause);
+    }
+    return ((TermQuery) query).getTerm().text();
   }
 
   private static String[] ids(IndexSearcher searcher, ScoreDoc[] hits) throws IOException {

@@ -23,7 +23,7 @@ from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
 from orienteer.commands.serving import mcp, serve
 from orienteer.commands.sessions import agents, ask, show
 from orienteer.commands.terminal import compiling, err, out, printable
-from orienteer.commands.workshop import find_query, learn, tune, why_not
+from orienteer.commands.workshop import find_query, learn, regression, tune, why_not
 from orienteer.errors import OrienteerError
 
 # Sessions run side by side, a core each; products of small matrices that are themselves shared out only wait for each
@@ -121,7 +121,7 @@ Command = Callable[..., None]
 
 ROOMS: dict[str, tuple[Command, ...]] = {
     "Use": (ask, serve, read, search, index, sync, agents, show, mcp, doctor, mirror, trial),
-    "Workshop": (why_not, find_query, tune, learn),
+    "Workshop": (why_not, find_query, tune, learn, regression),
     "Judge": (evaluate, compare, embed, dense_run, dense_join),
     "Teach": (rocchio, rocchio_stats, rocchio_landscape),
 }

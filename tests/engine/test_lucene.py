@@ -12,13 +12,16 @@ import pytest
 from lucene_bench import (
     lucene_analyze,
     lucene_index,
+    lucene_more_like_this,
     lucene_search,
     write_records,
 )
+from orienteer.bundled import bundled_engine
+from orienteer.commands.terminal import benchmark
 from orienteer.engine.adapters.lucene import LuceneEngine, LuceneError
 from orienteer.engine.embedded.analysis import analyze_terms
 from orienteer.errors import DuplicateIdError, IndexMissingError, MissingExtraError
-from orienteer.query import Query
+from orienteer.query import Query, Refinement
 
 
 @pytest.fixture
@@ -57,6 +60,25 @@ def test_several_threads_index_every_passage(lucene_jar, golden_passages, tmp_pa
     assert lucene_index(lucene_jar, records, tmp_path / "index", threads=3).passages == len(golden_passages)
     (answer,) = lucene_search(lucene_jar, tmp_path / "index", ["zeppelin"], k=100, repeats=1, warmup=0)
     assert {hit.id for hit in answer.hits} == {p.id for p in golden_passages if "zeppelin" in p.text}
+
+
+def test_more_like_this_by_lucene_and_our_statement_of_it_differ_by_ties_only(lucene_jar, tmp_path) -> None:
+    module, engine = benchmark("find_query"), bundled_engine()
+    lucene_index(lucene_jar, (engine.passage_at(number) for number in range(len(engine))), tmp_path / "index")
+    sets = [[engine.number_of(hit.id) for hit in engine.search(Query(word), 8)] for word in ("river", "king", "metal")]
+    texts = [[engine.passage_at(number).contents for number in numbers] for numbers in sets]
+    try:
+        found = lucene_more_like_this(lucene_jar, tmp_path / "index", [(each, 20) for each in texts])
+    except LuceneError as error:
+        if "ClassNotFoundException" in str(error):
+            pytest.skip("these jars lack lucene-queries")
+        raise
+    for numbers, like in zip(sets, found, strict=True):
+        weights = module.like_weights(engine, numbers)
+        terms = module.more_like_this_terms(weights)
+        assert module.weights_of(weights, like.terms) == pytest.approx(module.weights_of(weights, terms))
+        query = Query("", tuple(Refinement("or", "contents", term) for term in like.terms))
+        assert like.ids == [hit.id for hit in engine.search(query, 20)]
 
 
 def test_a_query_that_lucene_cannot_read_is_reported_beside_the_others(lucene_jar, golden_passages, tmp_path) -> None:
@@ -110,8 +132,10 @@ def test_a_second_jar_in_one_process_is_refused(jpype_jar, empty_jar, golden_pas
 def test_a_jar_without_lucene_is_named_and_does_not_spoil_the_process(jpype_jar, empty_jar) -> None:
     program = f"""
 from orienteer.data.passage import Passage
+from orienteer.bundled import bundled_engine
+from orienteer.commands.terminal import benchmark
 from orienteer.engine.adapters.lucene import LuceneEngine, LuceneError, LuceneError
-from orienteer.query import Query
+from orienteer.query import Query, Refinement
 try:
     LuceneEngine({empty_jar!r}, [])
 except LuceneError as error:

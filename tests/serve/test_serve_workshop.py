@@ -104,7 +104,8 @@ def test_what_thumbs_teach_is_used_only_after_it_is_switched_on(client: TestClie
         client.post("/api/workshop/thumbs", json={"question": question, "passage": id, "thumb": 1})
     proposal = client.post("/api/workshop/learn").json()
     assert proposal["on"] is False
-    assert proposal["refit"]["low"] <= proposal["refit"]["high"]
+    assert set(proposal["estimates"]) == {"refit", "synonyms", "boosts", "all"}
+    assert all(each["low"] <= each["high"] for each in proposal["estimates"].values())
     assert client.post("/api/workshop/learn/switch", json={"on": True}).json() == {"on": True}
     assert client.post("/api/search", json=asked).json()["hits"][0]["id"] == "brisk-1"
     assert client.post("/api/workshop/learn/switch", json={"on": False}).json() == {"on": False}

@@ -266,6 +266,10 @@ def bench_find_query(
     index: Index,
     sets: Annotated[int, typer.Option(help="how many sets, their kinds in turn", min=6)] = 100,
     seed: Annotated[int, typer.Option(help="of the sets")] = 0,
+    lucene_jar: LuceneJar = None,
+    lucene_index: Annotated[
+        Path | None, typer.Option(help="folder of Lucene's index; made where it is missing; none: a temporary one")
+    ] = None,
     out_file: Annotated[
         Path | None, typer.Option("--out", help="file for the report, JSON, written after each")
     ] = None,
@@ -275,7 +279,7 @@ def bench_find_query(
 
     orienteer bench find-query --index my-index --out find-query.json
     """
-    benchmark("find_query").run(index, sets, seed, out_file, as_json)
+    benchmark("find_query").run(index, sets, seed, lucene_jar, lucene_index, out_file, as_json)
 
 
 def bench_thumbs(

@@ -1,4 +1,4 @@
-"""`why-not`, `find-query`, `tune`, `learn`: the query workshop on the command line."""
+"""`why-not`, `find-query`, `tune`, `learn`, `regression`: the query workshop on the command line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from orienteer.query import parse
 if TYPE_CHECKING:
     from orienteer.engine import Engine
     from orienteer.workshop.find_query import FindQuery
+    from orienteer.workshop.regression import Comparison
     from orienteer.workshop.tune import Tuning
     from orienteer.workshop.why_not import WhyNot
 
 IndexOption = Annotated[Path | None, typer.Option(help="folder of the index; none: the bundled corpus")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+DROPPED = 3  # exit code of `regression`; 1 is an error, 2 a wrong option
 
 
 def why_not(
@@ -145,7 +148,7 @@ def learn(
     seed: Annotated[int, typer.Option(help="decides the intervals")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from thumbs: a refit of the ranking and synonyms, judged by leaving one question out; changes nothing.
+    """Learn from thumbs: a refit, synonyms and boosts, judged by leaving one question out; changes nothing.
 
     orienteer learn --index my-index --thumbs sessions/thumbs.jsonl --out proposal.json
     """
@@ -168,17 +171,105 @@ def learn(
     out.print(f"{proposal.thumbs} thumbs on {proposal.questions} questions; nDCG@10, leaving one question out")
     table = Table("", "nDCG@10", "less nothing", "95 %", box=None, header_style="dim")
     table.add_row("nothing", f"{proposal.nothing:.4f}")
-    for name, each in (("refit", proposal.refit), ("refit and synonyms", proposal.both)):
-        table.add_row(name, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
+    for kind, each in proposal.estimates.items():
+        table.add_row(kind, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
     out.print(table)
-    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.setting._asdict().items()))
-    for term, others in proposal.synonyms.items():
+    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.changes.setting._asdict().items()))
+    for term, others in proposal.changes.synonyms.items():
         out.print(f"synonyms: {plain(term)} → {plain(', '.join(others))}", soft_wrap=True)
+    for term, weight in proposal.changes.boosts.items():
+        out.print(f"boost: {plain(term)} ^{1 + weight:g}", soft_wrap=True)
     if proposal.recommended == "nothing":
         out.print("[yellow]nothing is shown to be better[/]; leave the ranking as it is")
     else:
         out.print(f"[bold]shown to be better[/]: {proposal.recommended}")
     return None
+
+
+def regression(
+    index: IndexOption = None,
+    thumbs: Annotated[Path | None, typer.Option(help="file of thumbs, as the server keeps it: thumbs.jsonl")] = None,
+    judged: Annotated[Path | None, typer.Option(help="a BEIR folder, its qrels/SPLIT.tsv, or questions")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="file of judgements for --judged, TREC's or BEIR's")] = None,
+    ranking: Annotated[
+        Path | None, typer.Option(help="ranking.json of tune, or a proposal of learn; none: what is switched on")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="file of the last report; none: beside the index")] = None,
+    against: Annotated[Path | None, typer.Option(help="compare with this older report, and write none")] = None,
+    accept: Annotated[bool, typer.Option(help="keep today's report even where a drop is shown")] = False,
+    seed: Annotated[int, typer.Option(help="decides the interval")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Ask the judged questions again and compare with the last report; exit code 3 where a drop is shown.
+
+    orienteer regression --index my-index --thumbs saved/thumbs/thumbs.jsonl
+    """
+    from orienteer.data import read_questions
+    from orienteer.engine.protocol import fingerprint_of
+    from orienteer.workshop import regression as workshop
+    from orienteer.workshop.thumbs import ThumbStore
+
+    if (thumbs is None) == (judged is None):
+        raise OrienteerError("expected judgements: either --thumbs FILE or --judged FILE")
+    if against is not None and not against.is_file():
+        raise OrienteerError(f"{against}: no such file; expected an older report of this command")
+    report = report or against
+    if report is None:
+        if index is None:
+            raise OrienteerError("the bundled corpus has no folder for its report; name a file with --report")
+        report = workshop.report_file(index)
+    engine = _engine(index)
+    last = workshop.read_report(against or report)
+    known = [*(last.indexes if last else ()), fingerprint_of(engine)]
+    changes = workshop.read_changes(ranking) if ranking else None
+    if thumbs is not None:
+        if not thumbs.is_file():
+            raise OrienteerError(f"{thumbs}: no such file; expected thumbs as the server keeps them")
+        # Thumbs were given on the index as it was: a sync gives it another fingerprint, not other judgements.
+        questions = ThumbStore(thumbs).questions(*known)
+        changes = changes or workshop.switched_on(thumbs.with_name("learned.json"), fingerprint_of(engine))
+    else:
+        assert judged is not None
+        questions = list(read_questions(judged, qrels=qrels))
+    with compiling():
+        today = workshop.make_report(engine, questions, changes, known)
+        result = workshop.compare(engine, questions, today, last, seed=seed)
+    kept = against is None and (accept or not result.drop_is_shown)
+    if kept:
+        workshop.write_report(report, today)
+    if as_json:
+        print_json(workshop.as_dict(result))
+    else:
+        _print_regression(result, report, kept)
+    if result.drop_is_shown and not accept:
+        raise typer.Exit(DROPPED)
+
+
+def _print_regression(result: Comparison, file: Path, kept: bool) -> None:
+    out.print(f"{result.questions:,} judged questions, nDCG@10 {result.value:.4f}")
+    if result.last_made is None:
+        out.print(f"the first report: {plain(str(file))}", soft_wrap=True)
+        return
+    if not result.compared:
+        out.print(f"[yellow]no question in common with the report of {plain(result.last_made)}[/]", soft_wrap=True)
+        return
+    out.print(
+        f"{result.compared:,} of them in the report of {plain(result.last_made)}: {result.before:.4f} → "
+        f"{result.after:.4f}, {result.difference:+.4f}, 95 % {result.low:+.4f} to {result.high:+.4f}",
+        soft_wrap=True,
+    )
+    for moved in result.worse:
+        told = f"  {moved.before:.2f} → {moved.after:.2f}  [bold]{plain(moved.question)}[/]"
+        if moved.left:
+            told += f"  [dim]left the first ten: {plain(', '.join(moved.left))}[/]"
+        if moved.gone:
+            told += f"  [dim]not in the index: {plain(', '.join(moved.gone))}[/]"
+        out.print(told, soft_wrap=True)
+    out.print(f"{len(result.worse):,} worse, {len(result.better):,} better")
+    if result.drop_is_shown:
+        out.print("[bold red]a drop is shown[/]" + ("" if kept else f"; {plain(file.name)} stays"))
+    elif result.worse:
+        out.print("no drop is shown")
 
 
 def _ids(given: str) -> list[str]:

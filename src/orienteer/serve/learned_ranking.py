@@ -1,15 +1,13 @@
 """Rankings learned from thumbs that a person has switched on, by the fingerprint of their index, in one local file.
 
-A search by a learned ranking shows what it adds: synonyms and title terms are refinements of the query. Agents and
-sessions do not use it.
+A search by a learned ranking shows what it adds: synonyms, boosts and title terms are refinements of the query.
+Agents and sessions do not use it.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +17,13 @@ from orienteer.data.atomic import atomic_write
 from orienteer.engine.protocol import Engine, HasPostings, Hit, allowed_by, filtered, fingerprint_of
 from orienteer.query import Query
 from orienteer.serve.errors import ServeError
-from orienteer.workshop.learn import Proposal, expanded
-from orienteer.workshop.tune import Setting
+from orienteer.workshop.learn import LearnError, Proposal, changes_as_dict, changes_of, expanded
 
 
 class NotLearnedError(ServeError):
     """A learned ranking that is not switched on, or of which nothing is known."""
 
     status = 409
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedRanking:
-    setting: Setting
-    synonyms: Mapping[str, tuple[str, ...]]
 
 
 class LearnedRankings:
@@ -53,9 +44,9 @@ class LearnedRankings:
             if on:
                 if (proposal := self.proposals.get(fingerprint)) is None:
                     raise NotLearnedError("look at a proposal first, then switch it on")
-                with_synonyms = proposal.recommended in ("both", "nothing")
-                synonyms = {term: list(each) for term, each in proposal.synonyms.items()} if with_synonyms else {}
-                rows[fingerprint] = {"setting": proposal.setting._asdict(), "synonyms": synonyms}
+                # Who switches on what is not shown to be better gets to see all of it.
+                kind = "all" if proposal.recommended == "nothing" else proposal.recommended
+                rows[fingerprint] = changes_as_dict(proposal.changes.only(kind))
             else:
                 rows.pop(fingerprint, None)
             atomic_write(self._file, json.dumps(rows, indent=1))
@@ -66,11 +57,10 @@ class LearnedRankings:
         if row is None or not isinstance(engine, HasPostings):
             raise NotLearnedError("no learned ranking is switched on for this index")
         try:
-            synonyms = {str(term): tuple(map(str, each)) for term, each in row["synonyms"].items()}
-            learned = LearnedRanking(Setting(**row["setting"]), synonyms)
-        except (KeyError, TypeError, AttributeError):
+            learned = changes_of(row)
+        except LearnError:
             raise NotLearnedError(f"{self._file}: damaged; switch the learned ranking off and on again") from None
-        asked = expanded(engine, learned.setting, learned.synonyms, query.question).refine(*query.refinements)
+        asked = expanded(engine, learned, query.question).refine(*query.refinements)
         scores = engine.scores_with(asked, learned.setting.similarity)
         allowed = allowed_by(filtered(engine, where))
         if allowed.size:

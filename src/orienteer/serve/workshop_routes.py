@@ -297,15 +297,18 @@ class EstimateView(ResponseModel):
 
 
 class ProposalView(ResponseModel):
-    """What the thumbs suggest; nothing is used before it is switched `on`."""
+    """What the thumbs suggest; nothing is used before it is switched `on`.
+
+    `estimates` are of `refit`, `synonyms`, `boosts` and `all`; `recommended` is one of these or `nothing`.
+    """
 
     questions: int
     thumbs: int
     setting: SettingView
     synonyms: dict[str, list[str]]
+    boosts: dict[str, float]
     nothing: float
-    refit: EstimateView
-    both: EstimateView
+    estimates: dict[str, EstimateView]
     recommended: str
     on: bool
 
@@ -328,9 +331,7 @@ async def propose(request: Request, index: IndexName = "") -> ProposalView:
     async with state.heavy:
         proposal = await asyncio.to_thread(learning.learn, engine, questions)
     state.learned.proposals[fingerprint_of(engine)] = proposal
-    row = learning.as_dict(proposal)
-    shown = {name: row[name] for name in ProposalView.model_fields if name != "on"}
-    return ProposalView(**shown, on=state.learned.is_on(engine))
+    return ProposalView(**learning.as_dict(proposal), on=state.learned.is_on(engine))
 
 
 @router.get("/learn")

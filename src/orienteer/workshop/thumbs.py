@@ -53,17 +53,21 @@ class ThumbStore:
         except OSError as error:
             raise ThumbsError(f"{self.file}: cannot be written: {error.strerror}") from None
 
-    def thumbs(self, index: str | None = None) -> list[Thumb]:
-        """What counts, in the order in which questions and passages were first met; of one index, or of all."""
+    def thumbs(self, *indexes: str) -> list[Thumb]:
+        """What counts, in the order in which questions and passages were first met.
+
+        Several indexes are one that has changed: the last thumb on any of them counts. None: all, each on its own.
+        """
         last: dict[tuple[str, str, str], Thumb] = {}
         for thumb in self._lines():
-            last[thumb.index, thumb.question, thumb.passage] = thumb
-        return [thumb for thumb in last.values() if thumb.thumb and index in (None, thumb.index)]
+            if not indexes or thumb.index in indexes:
+                last["" if indexes else thumb.index, thumb.question, thumb.passage] = thumb
+        return [thumb for thumb in last.values() if thumb.thumb]
 
-    def questions(self, index: str | None = None) -> list[Question]:
+    def questions(self, *indexes: str) -> list[Question]:
         """Questions with their thumbs as judgements; the id is the question itself."""
         grades: dict[str, dict[str, int]] = {}
-        for thumb in self.thumbs(index):
+        for thumb in self.thumbs(*indexes):
             grades.setdefault(thumb.question, {})[thumb.passage] = int(thumb.thumb > 0)
         return [Question(clean(text), text, judgements=tuple(own.items())) for text, own in grades.items()]
 

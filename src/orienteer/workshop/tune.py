@@ -12,7 +12,7 @@ What is reported is then computed again over all passages, with every rounding o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise, product
 from math import log2
@@ -175,15 +175,19 @@ def exact_values(engine: HasPostings, questions: Sequence[Question], setting: Se
 
 def ndcg_of(engine: HasPostings, question: Question, scores: NDArray[np.float32]) -> float:
     """nDCG@10 of the ranking by these scores of all passages."""
-    grades = question.grades
-    gains = [grades.get(engine.id_at(number), 0) for number in _best(scores, DEPTH)]
+    return ndcg([engine.id_at(number) for number in best_numbers(scores, DEPTH)], question.grades)
+
+
+def ndcg(ids: Sequence[str], grades: Mapping[str, int]) -> float:
+    """nDCG of the first passages of a ranking, of which some are judged."""
+    gains = [grades.get(id, 0) for id in ids]
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1)) / _ideal(grades.values())
 
 
 def search(engine: HasPostings, setting: Setting, question: str, k: int) -> list[tuple[str, float]]:
     """The first k passages of a setting's ranking, with their scores; walks the postings of all its terms."""
     scores = engine.scores_with(setting.query(engine, question), setting.similarity)
-    return [(engine.id_at(number), float(scores[number])) for number in _best(scores, k)]
+    return [(engine.id_at(number), float(scores[number])) for number in best_numbers(scores, k)]
 
 
 def evaluate_settings(
@@ -342,10 +346,10 @@ def _holds(engine: HasPostings, id: str) -> bool:
 
 
 def _top(engine: HasPostings, setting: Setting, question: str, k: int) -> list[int]:
-    return _best(engine.scores_with(setting.query(engine, question), setting.similarity), k)
+    return best_numbers(engine.scores_with(setting.query(engine, question), setting.similarity), k)
 
 
-def _best(scores: NDArray[np.float32], k: int) -> list[int]:
+def best_numbers(scores: NDArray[np.float32], k: int) -> list[int]:
     """Passage numbers of the k highest scores, the first of equals first; -inf is none."""
     k = min(k, scores.size)
     least = np.partition(scores, scores.size - k)[scores.size - k]

@@ -146,7 +146,7 @@ def why_not(
     edits: list[Edit] = []
     tried, complete = 0, True
     if passage_id not in top and changes:
-        search = _EditSearch(engine, query, passage, k, top, kept)
+        search = _EditSearch(engine, query, passage, k, top, kept, alternatives)
         blockers = search.refinements_of(blocking)
         edits, tried, complete = search.run(blockers, changes, seconds)
     kth_passages = engine.passages([kth.id]) if kth else []
@@ -176,15 +176,15 @@ def as_dict(result: WhyNot) -> dict[str, Any]:
 
 def own_refinements(engine: Engine, passage: Passage) -> list[Refinement]:
     """Every refinement of the passage's own terms that can keep the passage: all operators but `-`."""
-    found: dict[Refinement, None] = {}
+    found: list[Refinement] = []
     texts: tuple[tuple[Field, str], ...] = (("contents", passage.contents), ("title", passage.title))
     for field, text in texts:
         for term in dict.fromkeys(engine.analyze(text)):
             try:
-                found.update((each, None) for each in G4.refinements(field, term) if each.op != "-")
+                found += [each for each in G4.refinements(field, term) if each.op != "-"]
             except QueryError:  # longer than a query's term may be
                 continue
-    return list(found)
+    return found
 
 
 def _strength(refinement: Refinement) -> float:
@@ -231,9 +231,10 @@ class _EditSearch:
     """Tries edits of one query for one passage."""
 
     def __init__(
-        self, engine: Engine, query: Query, passage: Passage, k: int, top: tuple[str, ...], keep: frozenset[str]
-    ) -> None:
-        self.engine, self.query, self.passage, self.k, self.top = engine, query, passage, k, top
+        self, engine: Engine, query: Query, passage: Passage, k: int, top: tuple[str, ...], keep: frozenset[str],
+        best: int,
+    ) -> None:  # fmt: skip
+        self.engine, self.query, self.passage, self.k, self.top, self.best = engine, query, passage, k, top, best
         self.wanted = {passage.id, *keep}
         self.own = own_refinements(engine, passage)
         self.tried = 0
@@ -294,21 +295,28 @@ class _EditSearch:
         lists = refine_many(self.engine, queries, options, self.k)
         for (dropped, added), query, tried, hit_lists in zip(bases, queries, options, lists, strict=True):
             self.tried += len(tried)
-            for place in self._holding(hit_lists):
+            for place in self._worth_making(hit_lists, tried):
                 ids = [hit.id for hit in hit_lists[place]]
                 if self.wanted.issubset(ids):
                     last = tried[place]
                     edits.append(self._edit(dropped, (*added, last), query.refine(last), ids))
         return edits
 
-    def _holding(self, lists: Sequence[Sequence[Hit]]) -> Iterable[int]:
-        """Places of the lists that hold the passage, without making a `Hit` of every other one."""
-        if isinstance(lists, HitLists) and isinstance(self.engine, ScoresAll):
-            number = self.engine.number_of(self.passage.id)
-            within = np.arange(lists.numbers.shape[1]) < lists.counts[:, None]
-            places: list[int] = np.flatnonzero(((lists.numbers == number) & within).any(axis=1)).tolist()
-            return places
-        return [place for place, hits in enumerate(lists) if any(hit.id == self.passage.id for hit in hits)]
+    def _worth_making(self, lists: Sequence[Sequence[Hit]], tried: Sequence[Refinement]) -> Iterable[int]:
+        """Places of the lists that hold what is wanted and, with ties, are the best by the first parts of `Edit.size`.
+
+        By arrays where the engine has them: hundreds of lists may hold the passage, and a few are shown.
+        """
+        if not (isinstance(lists, HitLists) and isinstance(self.engine, ScoresAll)):
+            return [place for place, hits in enumerate(lists) if any(hit.id == self.passage.id for hit in hits)]
+        number_of = self.engine.number_of
+        numbers = np.where(np.arange(lists.numbers.shape[1]) < lists.counts[:, None], lists.numbers, -1)
+        wanted = np.all([(numbers == number_of(each)).any(axis=1) for each in self.wanted], axis=0)
+        places = np.flatnonzero(wanted)
+        left = -np.isin(numbers[places], [number_of(each) for each in self.top]).sum(axis=1)
+        sizes = list(zip(left.tolist(), [round(_strength(tried[each]), 6) for each in places.tolist()], strict=True))
+        most = sorted(sizes)[: self.best][-1:]
+        return [place for place, size in zip(places.tolist(), sizes, strict=True) if [size] <= most]
 
     def _without(self, dropped: frozenset[int]) -> Query:
         left = [each for place, each in enumerate(self.query.refinements) if place not in dropped]

@@ -99,7 +99,7 @@ export function learning({ onError, index, onSwitch }) {
   };
   return el("section", { class: "tool", "aria-labelledby": "learning-title" },
     el("h2", { id: "learning-title" }, "Learn from thumbs"),
-    el("p", { class: "soft" }, "Marks and thumbs stay on this machine. Some twenty of them suggest another ranking and synonyms; nothing is used before you switch it on."),
+    el("p", { class: "soft" }, "Marks and thumbs stay on this machine. Some twenty of them suggest another ranking, synonyms and boosts; nothing is used before you switch it on."),
     el("p", { class: "tool-buttons" }, button("See what they suggest", propose, { id: "learn" })),
     view);
 }
@@ -107,14 +107,21 @@ export function learning({ onError, index, onSwitch }) {
 function proposal(told, switchTo) {
   const row = (name, estimate) => el("tr", null, el("td", null, name), el("td", { class: "n" }, number(estimate.value, 3)), el("td", { class: "n" }, interval(estimate)));
   const synonyms = Object.entries(told.synonyms);
-  const words = { nothing: "Nothing is shown to be better than the ranking as it is.", refit: "The other parameters are shown to be better.", both: "Parameters and synonyms together are shown to be better." };
+  const boosts = Object.entries(told.boosts);
+  const words = {
+    nothing: "Nothing is shown to be better than the ranking as it is.", refit: "The other parameters are shown to be better.",
+    synonyms: "The synonyms are shown to be better.", boosts: "The boosts are shown to be better.",
+    all: "Parameters, synonyms and boosts together are shown to be better.",
+  };
   return [
     el("p", { class: "verdict", id: "learn-verdict" }, el("b", null, words[told.recommended])),
     el("p", null, `${plural(told.thumbs, "thumb")} on ${plural(told.questions, "question")}. Estimates leave one question out at a time (nDCG@10):`),
     el("table", null, el("thead", null, el("tr", null, ["", "value", "gain"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", null, el("tr", null, el("td", null, "as it is"), el("td", { class: "n" }, number(told.nothing, 3)), el("td", { class: "n" }, "")),
-        row(`parameters (${settingText(told.setting)})`, told.refit), row("and synonyms", told.both))),
+        row(`parameters (${settingText(told.setting)})`, told.estimates.refit), row("synonyms", told.estimates.synonyms),
+        row("boosts", told.estimates.boosts), row("all together", told.estimates.all))),
     synonyms.length ? el("p", null, "Synonyms: ", synonyms.map(([term, others], i) => [i ? "; " : "", el("b", null, term), ` → ${others.join(", ")}`])) : null,
+    boosts.length ? el("p", null, "Boosts: ", boosts.map(([term, weight], i) => [i ? ", " : "", el("b", null, term), ` ^${1 + weight}`])) : null,
     el("p", { class: "tool-buttons" }, button(told.on ? "Switch off" : "Switch on", () => switchTo(!told.on), { id: "switch-learned", "aria-pressed": String(told.on) }),
       el("span", { class: "none" }, told.on ? "Searches above can use it; agents do not." : "Off. It can be switched off again at any time.")),
   ].filter(Boolean);
