@@ -211,6 +211,52 @@ def test_a_cut_decoder_of_t5_is_refused(tmp_path: Path, name: str) -> None:
         T5Agent.from_pretrained(folder, ENGINE, G4, threads=1)
 
 
+def _with_entry(folder: Path, kind: str, path: str, value: Any) -> Path:
+    """The folder with another value at a path of its entry, its checksums right."""
+    config = json.loads((folder / CONFIG_FILE).read_text())
+    *parts, name = path.split(".")
+    row = config[kind]
+    for part in parts:
+        row = row[part]
+    assert name in row
+    row[name] = value
+    (folder / CONFIG_FILE).write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["max_source", "max_target", "title_words", "snippet"])
+@pytest.mark.parametrize("value", ["12", None, 0.5, True, [1], -1, 1 << 40])
+def test_a_layout_of_t5_with_another_type_of_number_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    folder = _with_entry(save_seq2seq(tmp_path / "t5"), "t5", f"layout.{name}", value)
+    with pytest.raises(ModelCorruptError, match=f"{name} = "):
+        T5Agent.from_pretrained(folder, ENGINE, G4, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("title_pieces", 0.5), ("snippet", "30"), ("max_pieces", None), ("grammar", []), ("shape", {}),
+        ("search.simulations", 10.0), ("search.simulations", 1 << 31), ("search.children", True),
+        ("search.pb_c_base", 0), ("search.pb_c_init", "1"), ("search.unvisited", 7), ("search.discount", None),
+        ("sizes.past", 0.5), ("sizes.words", 1), ("sizes.value.bins", 31.0), ("sizes.look", "x"),
+        ("training.recurrent_batch", "64"), ("decoding.stop", "0.5"), ("decoding.look", 2),
+    ],
+)  # fmt: skip
+def test_a_configuration_of_muzero_with_another_type_of_value_is_refused(tmp_path: Path, path: str, value: Any) -> None:
+    folder = _with_entry(save_muzero(tmp_path / "muzero"), "muzero", f"config.{path}", value)
+    with pytest.raises(ModelCorruptError):
+        MuZeroAgent.from_pretrained(folder, ENGINE, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [("layout.snippet", "30"), ("layout.max_pieces", 0.5), ("decoding.back", [])]
+)
+def test_an_entry_of_a_pointer_with_another_type_of_value_is_refused(tmp_path: Path, path: str, value: Any) -> None:
+    save_pointer(tmp_path / "pointer")
+    with pytest.raises(ModelCorruptError):
+        PointerAgent.from_pretrained(_with_entry(tmp_path / "pointer", "pointer", path, value), ENGINE, threads=1)
+
+
 def test_a_static_encoder_with_a_gap_in_its_tokens_is_refused(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
     row = json.loads(tokenizer.to_str())

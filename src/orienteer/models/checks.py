@@ -7,7 +7,8 @@ a compiled kernel, or give silently wrong results; both are refused here, with o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,32 @@ def number(config: Mapping[str, Any], name: str, low: int = 1, high: int = 1 << 
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{name} = {value!r:.40}; expected a whole number from {low} to {high:,}")
     return value
+
+
+def check_fields(config: Any) -> None:
+    """Every field of a dataclass, and of those in it, has the type that it is declared with; raises ValueError.
+
+    Whole numbers are from 0 to 2^31; other numbers are finite.
+    """
+    for name, kind in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if is_dataclass(kind):
+            fits = isinstance(value, kind)
+            if fits:
+                check_fields(value)
+        elif get_origin(kind) is Literal:
+            fits = isinstance(value, str) and value in get_args(kind)
+        elif get_origin(kind) is tuple:
+            fits = isinstance(value, tuple) and all(type(each) is get_args(kind)[0] for each in value)
+        elif kind is int:
+            fits = type(value) is int and 0 <= value <= 1 << 31
+        elif kind is float:
+            fits = type(value) in (int, float) and abs(value) < 1e12
+        else:
+            fits = type(value) is kind
+        if not fits:
+            expected = getattr(kind, "__name__", None) or " or ".join(map(str, get_args(kind)))
+            raise ValueError(f"{name} = {value!r:.40}; expected {expected}")
 
 
 def check_values(tensors: Mapping[str, NDArray[Any]]) -> None:

@@ -15,6 +15,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
+from orienteer.models.checks import check_fields
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import exact_match
 from orienteer.reader.decoding import snippet
@@ -74,9 +75,11 @@ class Answerer:
 def _layout_of(files: ModelFiles) -> TextLayout:
     row: Mapping[str, Any] = files.entry.get("layout", {})
     try:
-        return TextLayout(**{**ANSWERER_LAYOUT.as_dict(), **row})
-    except TypeError as error:
+        layout = TextLayout(**{**ANSWERER_LAYOUT.as_dict(), **row})
+        check_fields(layout)
+    except (TypeError, ValueError) as error:
         raise ModelCorruptError(f"the layout of an answerer cannot be read: {error}; train it again") from None
+    return layout
 
 
 def best_passages(session: Session, words: int) -> list[ObservedPassage]:

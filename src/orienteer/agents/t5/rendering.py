@@ -18,6 +18,7 @@ from typing import Any
 from orienteer.agents.action_space import SLOTS
 from orienteer.agents.t5.model_files import ModelFiles
 from orienteer.errors import ModelCorruptError, QueryError
+from orienteer.models.checks import check_fields
 from orienteer.query import GRAMMARS, Field, Grammar, Op, Operator, Refinement
 from orienteer.query.refinement import clean
 from orienteer.session import Observation, ObservedPassage
@@ -63,6 +64,7 @@ def layout_of(files: ModelFiles) -> Layout:
     row: Mapping[str, Any] = files.entry.get("layout", {})
     try:
         layout = Layout(**row)
+        check_fields(layout)
         if layout.grammar not in GRAMMARS:
             raise ValueError(f"a grammar {layout.grammar!r}")
     except (TypeError, ValueError) as error:
