@@ -65,8 +65,10 @@ def serve(
         raise MissingExtraError("uvicorn", "serve") from None
     from orienteer.bundled import bundled_questions
     from orienteer.serve import Limits, make_app
+    from orienteer.serve.memory import bound_heap, trim_heap
     from orienteer.serve.security import is_loopback
 
+    bound_heap()
     check_address(host, token)
     if len(documents or ()) > len(index or ()):
         raise OrienteerError("--documents names the folder of an --index; give one of them for each index, in order")
@@ -95,6 +97,7 @@ def serve(
             import webbrowser
 
             webbrowser.open(page)
+        trim_heap()
         with offered({} if token or reader else named) as local:
             run_http(app, [listener, *local])
 

@@ -119,7 +119,9 @@ class SessionWorker:
         return environment
 
     def _lexicon(self, engine: Engine) -> Lexicon:
-        _, lexicon = self._lexicons.setdefault(id(engine), (engine, Lexicon(engine)))
+        if id(engine) not in self._lexicons:
+            self._lexicons[id(engine)] = engine, Lexicon(engine)
+        _, lexicon = self._lexicons[id(engine)]
         while len(self._lexicons) > _MAX_ENVIRONMENTS:
             self._lexicons.popitem(last=False)
         return lexicon

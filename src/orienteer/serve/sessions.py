@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -146,8 +146,9 @@ class SessionStore:
 class SessionManager:
     """All sessions in memory, and those saved in `store`.
 
-    Where memory or the number of sessions exceeds its limit, the one with the largest product of idle time and bytes
-    goes first: somebody who loads large files displaces those files, not everybody's small sessions.
+    Where there are too many sessions, the one that was used longest ago goes. Where they have too many bytes, the one
+    with the largest product of idle time and bytes goes first: somebody who loads large files displaces those files,
+    not everybody's small sessions.
     """
 
     def __init__(self, worker: SessionWorker, store: SessionStore, limits: Limits) -> None:
@@ -157,6 +158,10 @@ class SessionManager:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def bytes_in_memory(self) -> int:
+        return sum(each.size for each in self._sessions.values())
 
     def newest_first(self) -> list[ServedSession]:
         return list(reversed(self._sessions.values()))
@@ -387,14 +392,14 @@ class SessionManager:
         return served
 
     def _evict(self, newest: ServedSession) -> None:
-        total, now = sum(each.size for each in self._sessions.values()), time.monotonic()
-        while len(self._sessions) > self._limits.sessions or total > self._limits.memory:
+        total, now = self.bytes_in_memory, time.monotonic()
+        while (too_many := len(self._sessions) > self._limits.sessions) or total > self._limits.memory:
             idle = [each for each in self._sessions.values() if not each.busy and each is not newest]
             if not idle:
                 return
-            largest = max(idle, key=lambda each: (now - each.used) * (each.size + _OVERHEAD))
-            total -= largest.size
-            del self._sessions[largest.id]
+            gone = max(idle, key=_idle_time(now) if too_many else _idle_bytes(now))
+            total -= gone.size
+            del self._sessions[gone.id]
 
     @contextmanager
     def _exclusive(self, served: ServedSession) -> Iterator[None]:
@@ -413,6 +418,14 @@ class SessionManager:
     def _check_running(self) -> None:
         if self.running >= self._limits.running:
             raise TooBusyError(f"{self.running} sessions are at work, as many as this server allows; try again soon")
+
+
+def _idle_time(now: float) -> Callable[[ServedSession], float]:
+    return lambda served: now - served.used
+
+
+def _idle_bytes(now: float) -> Callable[[ServedSession], float]:
+    return lambda served: (now - served.used) * (served.size + _OVERHEAD)
 
 
 def _job(
