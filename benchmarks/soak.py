@@ -566,7 +566,6 @@ async def _soak(
 
 def run(minutes: float, clients: int, pace: float, out: Path, as_json: bool) -> bool:
     """Whether there was no fault."""
-    os.nice(10)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         gallery = evaluated(folder / "evaluation")
