@@ -134,6 +134,26 @@ def test_loads_are_bounded_by_bytes_and_displace_the_large_not_the_small(make_cl
     assert load(client, too_large).status_code == 422
 
 
+def test_too_many_sessions_displace_the_one_used_longest_ago_whatever_its_size(make_client: MakeClient) -> None:
+    client = make_client(limits=Limits(sessions=3))
+    sessions = [ask(client)["id"] for _ in range(3)]
+    row = file_of(client, {"id": sessions[0]})
+    passage = next(iter(row["passages"].values()))
+    large = load(client, {**row, "passages": {**row["passages"], "large": {**passage, "text": "x" * 700_000}}})
+    assert client.get(f"/api/sessions/{sessions[1]}").status_code == 404  # the first was used for its file
+    small = ask(client)["id"]
+    kept = [sessions[0], large.json()["id"], small]
+    assert client.get(f"/api/sessions/{sessions[2]}").status_code == 404
+    assert [client.get(f"/api/sessions/{id}").status_code for id in kept] == [200, 200, 200]
+
+
+def test_the_bytes_of_all_sessions_are_counted(client: TestClient) -> None:
+    ask(client)
+    state = client.app.state.shared  # type: ignore[attr-defined]
+    assert state.sessions.bytes_in_memory == sum(each.size for each in state.sessions.newest_first()) > 1000
+    assert f"orienteer_session_bytes {float(state.sessions.bytes_in_memory)}" in client.get("/metrics").text
+
+
 def test_a_refused_ask_displaces_nobody(make_client: MakeClient) -> None:
     reader = GatedReader()
     reader.gate.set()
