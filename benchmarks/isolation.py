@@ -1,29 +1,37 @@
 """What a light user notices of a heavy one: latency alone and beside, by action.
 
 The server is a process of its own on the bundled corpus. The light user asks, refines, undoes, looks, searches, on one
-kept connection. The heavy user has an agent that searches a tree read a hundred passages a query, without a pause. Both
-phases alternate, so that what else the machine does falls on both.
+kept connection. The heavy user, a process of its own, has an agent that searches a tree read a hundred passages a
+query, without a pause. Both phases alternate, so that what else the machine does falls on both.
 
     orienteer bench isolation --seconds 60 --out isolation.json
+
+The server is that of the environment: with the `src` of an older version on PYTHONPATH, this measures it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import httpx
 
-from soak import serving
+from soak import cpu_seconds, serving
 
 HEAVY = "muzero[hits=100]"
-ROUNDS = 3
+ROUND = 10.0  # seconds
 MOST = 3.0  # times the p99 alone
 
 
@@ -55,33 +63,70 @@ class Light:
         return answer.json()
 
 
-async def _heavy(address: str, questions: list[str], done: list[int]) -> None:
-    async with httpx.AsyncClient(base_url=address, timeout=600) as http:
-        for number in range(1 << 30):
-            question = f"{questions[number % len(questions)]} {number}"
-            answer = await http.post("/api/sessions", json={"question": question, "agent": HEAVY, "steps": 10})
+def heavy(address: str) -> None:
+    """Asks until it is killed; a dot for each session that is done."""
+    from orienteer.bundled import bundled_questions
+
+    questions = [each.question for each in bundled_questions("train")][300:]
+    with httpx.Client(base_url=address, timeout=600) as http:
+        for number in count():
+            question = f"{questions[number % len(questions)]} {number} {os.getpid()}"
+            answer = http.post("/api/sessions", json={"question": question, "agent": HEAVY, "steps": 10})
             if answer.status_code != 200:
-                raise RuntimeError(answer.text)
-            done[0] += 1
+                sys.exit(answer.text)
+            print(".", end="", flush=True)
 
 
-async def _measure(address: str, seconds: float) -> dict[str, Any]:
+@contextmanager
+def _heavy_user(address: str, done: Path) -> Iterator[None]:
+    """A heavy user at work; on leaving he goes in the middle of whatever he does."""
+    with done.open("a") as written:
+        process = subprocess.Popen([sys.executable, __file__, address], stdout=written)
+    try:
+        yield
+        if process.poll() is not None:
+            raise RuntimeError("the heavy user gave up")
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _measure(address: str, pid: int, seconds: float, folder: Path) -> dict[str, Any]:
     from orienteer.bundled import bundled_questions
 
     questions = [each.question for each in bundled_questions("train")]
-    done = [0]
+    done = folder / "done"
     async with httpx.AsyncClient(base_url=address, timeout=600) as http:
         alone, beside = Light(http, questions), Light(http, questions[100:])
         await Light(http, questions[200:]).once()  # whatever is made once
-        for _ in range(ROUNDS):
-            await _for_a_while(alone, seconds / ROUNDS)
-            heavy = asyncio.create_task(_heavy(address, questions[300:], done))
-            await asyncio.sleep(1)
-            await _for_a_while(beside, seconds / ROUNDS)
-            heavy.cancel()
-            await asyncio.gather(heavy, return_exceptions=True)
+        with _heavy_user(address, done):
+            while not done.read_text():  # his agent's weights are loaded, its kernels ready
+                await asyncio.sleep(0.5)
+        for _ in range(max(1, round(seconds / ROUND))):
+            await _until_idle(pid)
+            await _for_a_while(alone, ROUND)
+            with _heavy_user(address, done):
+                await _until_busy(pid)
+                await _for_a_while(beside, ROUND)
     rows = {name: _row(alone.seconds[name], beside.seconds[name]) for name in alone.seconds}
-    return {"heavy_agent": HEAVY, "heavy_sessions": done[0], "actions": rows}
+    return {"heavy_agent": HEAVY, "heavy_sessions": len(done.read_text()), "actions": rows}
+
+
+async def _until_idle(pid: int) -> None:
+    """Until the server uses less than a tenth of a core: what the heavy user left is done."""
+    while await _cores(pid) > 0.1:
+        pass
+
+
+async def _until_busy(pid: int) -> None:
+    while await _cores(pid) < 0.3:
+        pass
+
+
+async def _cores(pid: int) -> float:
+    before, started = cpu_seconds(pid), time.monotonic()
+    await asyncio.sleep(0.5)
+    return (cpu_seconds(pid) - before) / (time.monotonic() - started)
 
 
 async def _for_a_while(light: Light, seconds: float) -> None:
@@ -91,7 +136,7 @@ async def _for_a_while(light: Light, seconds: float) -> None:
 
 
 def _row(alone: list[float], beside: list[float]) -> dict[str, float]:
-    row: dict[str, float] = {"count": len(beside)}
+    row: dict[str, float] = {"count_alone": len(alone), "count_beside": len(beside)}
     for name, values in (("alone", alone), ("beside", beside)):
         row[f"{name}_p50_ms"] = round(1000 * median(values), 1)
         row[f"{name}_p99_ms"] = round(1000 * quantiles(values, n=100, method="inclusive")[98], 1)
@@ -101,8 +146,8 @@ def _row(alone: list[float], beside: list[float]) -> dict[str, float]:
 
 def run(seconds: float, out: Path | None, as_json: bool) -> bool:
     """Whether the light user's p99 stays below `MOST` times that alone, for every action."""
-    with tempfile.TemporaryDirectory() as name, serving(Path(name), []) as (port, _, _):
-        result = asyncio.run(_measure(f"http://127.0.0.1:{port}", seconds))
+    with tempfile.TemporaryDirectory() as name, serving(Path(name), []) as (port, process, _):
+        result = asyncio.run(_measure(f"http://127.0.0.1:{port}", process.pid, seconds, Path(name)))
     if out is not None:
         out.write_text(json.dumps(result, indent=1) + "\n")
     if as_json:
@@ -111,3 +156,7 @@ def run(seconds: float, out: Path | None, as_json: bool) -> bool:
         for action, row in result["actions"].items():
             print(action, row)
     return all(row["p99_ratio"] <= MOST for row in result["actions"].values())
+
+
+if __name__ == "__main__":
+    heavy(sys.argv[1])

@@ -18,6 +18,7 @@ from small_world import PASSAGES
 
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
+from orienteer.query import Refinement
 from orienteer.reader.protocol import Reading
 from orienteer.serve import Limits
 from orienteer.serve.session_worker import SessionWorker, StepJob
@@ -267,11 +268,41 @@ def test_an_agent_that_was_slow_goes_to_the_slow_lane_and_acts_once_at_a_time() 
     async def play() -> None:
         opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), settings))).session
         job = StepJob("lighthouses", opened, settings, agent=agent)
-        assert worker._times.is_quick(job)
+        assert worker._times.lane(job) == "quick"
         await worker.run(job)
-        assert not worker._times.is_quick(job)
+        assert worker._times.lane(job) == "slow"
         await asyncio.gather(*(worker.run(job) for _ in range(3)))
 
     asyncio.run(play())
     worker.close()
     assert agent.most == 1
+
+
+class GatedAgent:
+    """Decides once `gate` is set."""
+
+    def __init__(self) -> None:
+        self.gate, self.reached = threading.Event(), threading.Event()
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        self.reached.set()
+        assert self.gate.wait(TIMEOUT)
+        return [STOP for _ in observations]
+
+
+def test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet() -> None:
+    worker, agent = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64), GatedAgent()
+
+    async def both() -> None:
+        opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings()))).session
+        acting = asyncio.create_task(worker.run(StepJob("lighthouses", opened, Settings(), agent=agent)))
+        assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
+        click = StepJob("lighthouses", opened, Settings(), Refinement("or", "contents", "keeper"))
+        clicked = await asyncio.wait_for(worker.run(click), TIMEOUT)
+        assert len(clicked.session.steps) == 2
+        assert not acting.done()
+        agent.gate.set()
+        await acting
+
+    asyncio.run(both())
+    worker.close()
