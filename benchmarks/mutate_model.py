@@ -80,12 +80,9 @@ class Sample:
             (folder / name).write_bytes(data)
         for trick, place in self.tricks:
             file = folder / (WEIGHTS, TOKENIZER, CONFIG)[place % 3]
-            if trick == "pipe":
-                file.unlink()
-                os.mkfifo(file)
-            elif trick == "folder":
-                file.unlink()
-                file.mkdir()
+            if trick in ("pipe", "folder"):
+                file.rmdir() if file.is_dir() else file.unlink()
+                os.mkfifo(file) if trick == "pipe" else file.mkdir()
 
 
 class ModelTarget:
