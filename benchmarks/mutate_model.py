@@ -173,7 +173,7 @@ def _reshape(sample: Sample, rng: random.Random) -> Sample:
         lambda: value[..., :-1] if value.ndim else value,
         lambda: np.concatenate([value, value], -1) if value.ndim else value,
         lambda: value.T, lambda: value.reshape(-1), lambda: value[None], lambda: value[:0] if value.ndim else value,
-        lambda: value.reshape(-1)[:1].reshape(()),
+        lambda: value.reshape(-1)[:1].reshape(()) if value.size else value,
     ]  # fmt: skip
     return replace(sample, tensors={**sample.tensors, name: rng.choice(changes)()})
 

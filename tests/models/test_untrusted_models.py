@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lexical_reader import LexicalReader
 from numpy.typing import NDArray
-from small_world import PASSAGES
+from small_world import PASSAGES, QUESTIONS
 from tiny import CONFIG, save_tiny, tiny_tensors, tiny_tokenizer
 from tiny_muzero import save_muzero
 from tiny_pointer import save_pointer
@@ -32,6 +33,7 @@ from orienteer.query import G4
 from orienteer.reader.encoding import MAX_WINDOWS, encode
 from orienteer.reader.folder import save_folder
 from orienteer.reader.runtime import TrainedReader
+from orienteer.session import Environment, Settings
 
 ENGINE = ReferenceEngine(PASSAGES)
 Change = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
@@ -147,6 +149,30 @@ def test_a_broken_tokenizer_is_one_clear_error(tmp_path: Path, text: str) -> Non
     assert "tokenizer.json is damaged" in refused(folder)
 
 
+def test_a_tokenizer_without_its_unknown_token_is_one_clear_error(tmp_path: Path) -> None:
+    row = json.loads(tiny_tokenizer().to_str())
+    row["model"]["unk_token"] = "no such token"
+    assert "tokenizer.json is damaged" in refused(changed_reader(tmp_path / "reader", nothing, json.dumps(row)))
+
+
+def test_a_tokenizer_that_fails_at_some_text_only_is_one_clear_error() -> None:
+    row = json.loads(tiny_tokenizer().to_str())
+    row["model"]["unk_token"] = "no such token"
+    with pytest.raises(ModelCorruptError, match="is damaged"):
+        encode(Tokenizer.from_str(json.dumps(row)), [("who wrote it ☃", [Passage("p", "", "☃")])])
+
+
+def test_a_pointer_with_a_head_in_half_precision_acts(tmp_path: Path) -> None:
+    save_pointer(tmp_path / "pointer")
+    found = read_folder(tmp_path / "pointer", ("pointer",))
+    half = {name: v if name.startswith("encoder.") else v.astype(np.float16) for name, v in found.tensors.items()}
+    entry = {key: value for key, value in found.entry.items() if key != "sha256"}
+    write_folder(tmp_path / "pointer", "pointer", found.config, entry, half, found.tokenizer)
+    environment = Environment(ENGINE, LexicalReader(), Settings(steps=3))
+    agent = PointerAgent.from_pretrained(tmp_path / "pointer", ENGINE, threads=1)
+    assert len(agent.act(environment.observe(environment.open(QUESTIONS[:2])))) == 2
+
+
 def test_a_tokenizer_whose_numbers_have_a_gap_is_refused(tmp_path: Path) -> None:
     row = json.loads(tiny_tokenizer().to_str())
     row["model"]["vocab"]["the"] = 10**6
@@ -225,7 +251,7 @@ def _with_entry(folder: Path, kind: str, path: str, value: Any) -> Path:
 
 
 @pytest.mark.parametrize("name", ["max_source", "max_target", "title_words", "snippet"])
-@pytest.mark.parametrize("value", ["12", None, 0.5, True, [1], -1, 1 << 40])
+@pytest.mark.parametrize("value", ["12", None, 0.5, True, [1], -1, 1 << 20, 1 << 40])
 def test_a_layout_of_t5_with_another_type_of_number_is_refused(tmp_path: Path, name: str, value: Any) -> None:
     folder = _with_entry(save_seq2seq(tmp_path / "t5"), "t5", f"layout.{name}", value)
     with pytest.raises(ModelCorruptError, match=f"{name} = "):

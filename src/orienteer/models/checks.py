@@ -6,13 +6,14 @@ a compiled kernel, or give silently wrong results; both are refused here, with o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from orienteer.errors import ModelCorruptError
 
@@ -129,18 +130,36 @@ def check_vocabulary(tokenizer: Tokenizer, rows: int) -> None:
 
 def plain_tokenizer(text: str) -> Tokenizer:
     """A tokenizer from its JSON, without truncation or padding of its own."""
-    try:
+    with _tokenizer_errors():
         tokenizer = Tokenizer.from_str(text)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        tokenizer.encode("a word", add_special_tokens=False)
+        tokenizer.encode("a word ☃", add_special_tokens=False)
+    return tokenizer
+
+
+def encode_batch(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
+    """The texts as wordpieces with their places, without special tokens."""
+    with _tokenizer_errors():
+        return list(tokenizer.encode_batch(texts, add_special_tokens=False))
+
+
+def encode_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The texts as wordpieces; quicker, as their places are not known."""
+    with _tokenizer_errors():
+        return [each.ids for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+@contextmanager
+def _tokenizer_errors() -> Iterator[None]:
+    try:
+        yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library raises bare exceptions, and panics that are none
         raise ModelCorruptError(
             f"tokenizer.json is damaged: {str(error)[:200]}; copy or train the model again"
         ) from None
-    return tokenizer
 
 
 def _times(shape: tuple[int, ...]) -> str:

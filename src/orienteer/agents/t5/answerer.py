@@ -10,12 +10,11 @@ from typing import Any
 from orienteer.agents.t5.constraints import PassageSpans
 from orienteer.agents.t5.generator import Generator
 from orienteer.agents.t5.model_files import ModelFiles, load_folder
-from orienteer.agents.t5.rendering import TextLayout, render_question
+from orienteer.agents.t5.rendering import TextLayout, check_layout, render_question
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
-from orienteer.models.checks import check_fields
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import exact_match
 from orienteer.reader.decoding import snippet
@@ -76,7 +75,7 @@ def _layout_of(files: ModelFiles) -> TextLayout:
     row: Mapping[str, Any] = files.entry.get("layout", {})
     try:
         layout = TextLayout(**{**ANSWERER_LAYOUT.as_dict(), **row})
-        check_fields(layout)
+        check_layout(layout)
     except (TypeError, ValueError) as error:
         raise ModelCorruptError(f"the layout of an answerer cannot be read: {error}; train it again") from None
     return layout
