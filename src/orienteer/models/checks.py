@@ -40,7 +40,7 @@ def check_fields(config: Any) -> None:
     """
     for name, kind in get_type_hints(type(config)).items():
         value = getattr(config, name)
-        if is_dataclass(kind):
+        if isinstance(kind, type) and is_dataclass(kind):
             fits = isinstance(value, kind)
             if fits:
                 check_fields(value)
