@@ -1,4 +1,4 @@
-"""Writes the tables of docs/hardening.md from the files under results/: mutants, crash points, soak, isolation.
+"""Writes the tables of docs/hardening.md from the files under results/: probes, mutants, crash points, soak, isolation.
 
     python tools/hardening_tables.py            # writes them
     python tools/hardening_tables.py --check    # says which differ, as `make results-check` does
@@ -35,6 +35,20 @@ def _cell(value: object) -> str:
 
 def _read(name: str) -> Any:
     return json.loads((RESULTS / name).read_text())
+
+
+def probes() -> str:
+    rows = []
+    for row in _read("probes/probes.json"):
+        file, _, test = row["test"].partition("::")
+        rows.append(
+            (
+                row["probe"],
+                f"`{file.removeprefix('tests/')}`: {test.removeprefix('test_').replace('_', ' ')}",
+                row["without_the_fix"],
+            )
+        )
+    return table("probe | test | without the fix", rows)
 
 
 def mutants() -> str:
@@ -111,7 +125,7 @@ def _bold(row: dict[str, float]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "mutants": mutants, "crash-points": crash_points, "soak": soak, "isolation": isolation,
+    "probes": probes, "mutants": mutants, "crash-points": crash_points, "soak": soak, "isolation": isolation,
 }  # fmt: skip
 
 
