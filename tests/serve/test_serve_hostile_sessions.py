@@ -191,6 +191,34 @@ def test_a_branch_during_a_refinement_loses_nothing(serve: Callable[..., str]) -
 
 
 @pytest.mark.long
+def test_a_branch_is_refused_while_a_session_is_played_again(serve: Callable[..., str]) -> None:
+    """Two that play it again would overwrite each other's steps."""
+    reader = GatedReader()
+    reader.gate.set()
+    address = serve(reader=reader)
+
+    async def both() -> None:
+        async with httpx.AsyncClient(base_url=address, timeout=TIMEOUT) as client:
+            asked = (await client.post("/api/sessions", json={"question": QUESTION, "agent": "bm25"})).json()
+            await client.post(f"/api/sessions/{asked['id']}/refine", json={"op": "or", "term": "keeper"})
+            line = (await client.get(f"/api/sessions/{asked['id']}/file")).content
+            id = (await client.post("/api/sessions/load", content=line, headers=JSON)).json()["id"]
+            reader.gate.clear()
+            reader.reached.clear()
+            body = {"op": "or", "term": "visitors"}
+            refining = asyncio.create_task(client.post(f"/api/sessions/{id}/refine", json=body))
+            assert await asyncio.to_thread(reader.reached.wait, TIMEOUT)
+            branching = asyncio.create_task(client.post(f"/api/sessions/{id}/branch", json={"step": 0}))
+            done, _ = await asyncio.wait({refining, branching}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+            reader.gate.set()
+            assert done == {branching}
+            assert branching.result().status_code == 409
+            assert len((await refining).json()["steps"]) == 3
+
+    asyncio.run(both())
+
+
+@pytest.mark.long
 def test_a_refinement_that_takes_too_long_changes_nothing(make_client: MakeClient) -> None:
     engine = GatedEngine(1)
     client = make_client(engines={"lighthouses": engine}, limits=Limits(deadline=0.3))
@@ -205,7 +233,8 @@ def test_a_refinement_that_takes_too_long_changes_nothing(make_client: MakeClien
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_the_work_of_a_client_that_has_gone_stops(serve: Callable[..., str], accept: str) -> None:
     engine = GatedEngine(1)
-    address = serve(engines={"lighthouses": engine})
+    # A deadline would end the work too.
+    address = serve(engines={"lighthouses": engine}, limits=Limits(deadline=2 * TIMEOUT))
     with httpx.Client(base_url=address, timeout=TIMEOUT) as client:
         body = {"question": QUESTION, "agent": "prf-idf-t", "steps": 20}
         with pytest.raises(httpx.TimeoutException):
