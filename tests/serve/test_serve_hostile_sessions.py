@@ -21,6 +21,8 @@ from orienteer.engine import ReferenceEngine
 from orienteer.query import Refinement
 from orienteer.reader.protocol import Reading
 from orienteer.serve import Limits
+from orienteer.serve.memory import deep_size
+from orienteer.serve.schemas import session_view
 from orienteer.serve.session_worker import SessionWorker, StepJob
 from orienteer.session import STOP, Action, Observation, Settings
 
@@ -335,3 +337,26 @@ def test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet() -> Non
 
     asyncio.run(both())
     worker.close()
+
+
+def test_the_bytes_of_a_session_grow_with_its_steps_and_notes(client: TestClient, tree_searcher: str) -> None:
+    session = ask(client, agent=tree_searcher, steps=0)
+    state = client.app.state.shared  # type: ignore[attr-defined]
+    sizes = [state.sessions.get(session["id"]).size]
+    for _ in range(2):
+        client.post(f"/api/sessions/{session['id']}/agent", json={"steps": 1})
+        sizes.append(state.sessions.get(session["id"]).size)
+    served = state.sessions.get(session["id"])
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert served.size >= deep_size(served.session) + deep_size(*served.notes) / 2 > deep_size(served.session)
+
+
+def test_a_session_is_shown_as_it_was_while_it_goes_on(client: TestClient) -> None:
+    session = ask(client)
+    state = client.app.state.shared  # type: ignore[attr-defined]
+    shown = state.sessions.get(session["id"]).snapshot()
+    client.post(f"/api/sessions/{session['id']}/refine", json={"op": "or", "term": "keeper"})
+    assert len(session_view(shown, False).steps) == 1
+    after = client.get(f"/api/sessions/{session['id']}").json()
+    assert len(after["steps"]) == 2
+    assert after["confidence"] == after["steps"][-1]["confidence"]

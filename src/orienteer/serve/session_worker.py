@@ -20,6 +20,7 @@ from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.serve.batching import Batcher, OnBatch, batch_or_one_by_one
+from orienteer.serve.memory import deep_size
 from orienteer.session import Action, Agent, Environment, Lexicon, Observation, Session, Settings
 from orienteer.session.agent import ExplainingAgent, StepNotes, check_explanation
 from orienteer.session.environment import ended
@@ -53,10 +54,12 @@ class StepJob:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The session after the step, and the agent's notes on it."""
+    """The session after the step, the agent's notes on it, and the bytes of each."""
 
     session: Session
     notes: StepNotes | None = None
+    size: int = 0
+    notes_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,8 @@ def _take_steps(
             session = ended(job.session, "error", f"the agent failed: {type(decision).__name__}: {decision}")
         if session.ended is None and session.refinements_made >= job.settings.steps:
             session = ended(session, "steps")
-        results.append(StepResult(session, decision.notes if isinstance(decision, _Decision) else None))
+        notes = decision.notes if isinstance(decision, _Decision) else None
+        results.append(StepResult(session, notes, deep_size(session), deep_size(notes)))
     return results
 
 

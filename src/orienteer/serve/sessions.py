@@ -65,10 +65,11 @@ class ServedSession:
 
     notes     one a step: who took it if not the session's agent, and the agent's notes
     seconds   one a step: how long the client waited
+    probabilities   by step, where they were computed: how likely its answer is right
     stopped   "deadline" where the agent's time ran out
     obstacle  why the session cannot be continued here; empty where it can
     where     the filter that it searches behind
-    size      bytes in memory, used when it was last used: what eviction goes by
+    size      bytes in memory, of its notes among them, used when it was last used: what eviction goes by
     """
 
     id: str
@@ -81,13 +82,19 @@ class ServedSession:
     record: Record | None = None
     notes: list[StepNotes | None] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    probabilities: dict[int, float | None] = field(default_factory=dict)
     parent: str | None = None
     stopped: str | None = None
     busy: bool = False
     obstacle: str = ""
     where: str = ""
     size: int = 0
+    notes_size: int = 0
     used: float = field(default_factory=time.monotonic)
+
+    def snapshot(self) -> ServedSession:
+        """The session as it is now, for another thread to show."""
+        return replace(self, notes=list(self.notes), seconds=list(self.seconds))
 
 
 class SessionStore:
@@ -326,8 +333,9 @@ class SessionManager:
         if len(result.session.steps) > len(served.notes):
             served.notes.append({**(by or {}), **(result.notes or {})} or None)
             served.seconds.append(seconds)
+            served.notes_size += result.notes_size
         if served.id in self._sessions:
-            self._keep(served)
+            self._keep(served, result.size)
 
     def _reopen(self, served: ServedSession) -> Session:
         """The session, open again where its steps were used up or an agent ended it."""
@@ -377,11 +385,12 @@ class SessionManager:
         names = (name for name, engine in self._worker.engines.items() if fingerprint_of(engine) == provenance.index)
         return next(names, "")
 
-    def _keep(self, served: ServedSession) -> ServedSession:
-        served.size, served.used = (
-            deep_size(served.session, served.record, served.notes, served.question),
-            time.monotonic(),
-        )
+    def _keep(self, served: ServedSession, size: int | None = None) -> ServedSession:
+        """`size`: the bytes of its session, where they are known."""
+        if size is None:
+            size = deep_size(served.session, served.record, served.question)
+            served.notes_size = deep_size(served.notes)
+        served.size, served.used = size + served.notes_size, time.monotonic()
         if served.size > self._limits.memory // 8:
             self._sessions.pop(served.id, None)
             raise LimitError(
