@@ -100,6 +100,7 @@ docs: $(DOCS)  ## the documentation as a site, in site/
 
 results-check: $(DEV)  ## the numbers in README and docs are those of the files under results/
 	$(BIN)/python tools/check_results.py
+	$(BIN)/python tools/hardening_tables.py --check
 
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
     --no-header --no-annotate --upgrade -c constraints.txt pyproject.toml requirements/build.in

@@ -59,6 +59,7 @@ def operations(folder: Path, only: str) -> dict[str, Operation]:
         "session": lambda: {"session save": _session_save()},
         "training": _checkpoint,
         "index": lambda: _index_operations(folder),
+        "sync": lambda: _sync_operations(folder),
     }
     return {name: each for kind, make in kinds.items() if only in ("", kind) for name, each in make().items()}
 
@@ -71,7 +72,43 @@ def _index_operations(folder: Path) -> dict[str, Operation]:
     def operation(name: str) -> Operation:
         return Operation(lambda path: plan.prepare(name, path), lambda path: plan.perform(name, path), state_of)
 
-    return {f"index {name}": operation(name) for name in OPERATIONS}
+    first = Operation(Path.mkdir, lambda path: plan.perform("build", path), state_of)
+    return {"index first build": first, **{f"index {name}": operation(name) for name in OPERATIONS}}
+
+
+def _sync_operations(folder: Path) -> dict[str, Operation]:
+    """The first sync of a folder, and one after files were changed, added, moved and deleted, which writes a delta."""
+    from faults import NOTHING, make_passages, state_of
+    from orienteer.engine.embedded.folder_sync import SyncState, sync_folder
+    from orienteer.engine.embedded.segmented_index import open_segments
+
+    texts = [passage.text or "nothing" for passage in make_passages(40, 17)]
+    before = {f"{number}.txt": text for number, text in enumerate(texts[:36])}
+    after = {**before, "0.txt": texts[36], "new.txt": texts[37], "moved.txt": before["1.txt"]}
+    del after["1.txt"], after["2.txt"]
+    for name, files in (("before", before), ("after", after)):
+        (folder / name).mkdir()
+        for file, text in files.items():
+            (folder / name / file).write_text(text)
+
+    def state(path: Path) -> str:
+        """Passages and files; not the times of the files, which are noted only once they are some seconds old."""
+        if (fingerprint := state_of(path)) == NOTHING:
+            return NOTHING
+        files = SyncState.from_bytes(open_segments(path).sources).files
+        return json.dumps([fingerprint, {name: [file.hash, file.passages] for name, file in sorted(files.items())}])
+
+    def sync(name: str, path: Path) -> None:
+        sync_folder(folder / name, path)
+
+    def perform_delta(path: Path) -> None:
+        sync("after", path)
+        assert open_segments(path).manifest.base is not None, "a small change is to be a delta"
+
+    return {
+        "first sync": Operation(Path.mkdir, lambda path: sync("before", path), state),
+        "sync": Operation(lambda path: sync("before", path), perform_delta, state),
+    }
 
 
 def _session_save() -> Operation:
@@ -223,7 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--stride", type=int, default=1)
-    parser.add_argument("--only", default="", choices=("", "session", "training", "index"))
+    parser.add_argument("--only", default="", choices=("", "session", "training", "index", "sync"))
     parser.add_argument("--json", action="store_true", dest="as_json")
     sys.exit(0 if run(**vars(parser.parse_args())) else 1)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,29 @@ from numpy.typing import NDArray
 
 from mutate import attempt
 from orienteer.data.passage import Passage
-from orienteer.engine.embedded import clauses
+from orienteer.engine.embedded import build, clauses
 from orienteer.engine.embedded.build import build_index, update_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.embedded.index import Index, verify_index
-from orienteer.engine.embedded.store import FORMAT, LOCK, MANIFEST, VERSION, _canonical, _digest, _header, _rendered
+from orienteer.engine.embedded.store import (
+    FORMAT,
+    LOCK,
+    MANIFEST,
+    SEGMENTED,
+    VERSION,
+    _canonical,
+    _digest,
+    _header,
+    _rendered,
+    open_latest,
+    read_manifest,
+)
 from orienteer.engine.embedded.warmup import warm_up
 from orienteer.engine.sharded.engine import ShardedEngine
 from orienteer.engine.sharded.shard_transport import LocalTransport
 from orienteer.query import G4, Query, Refinement, parse
 
+build.delta_limit = lambda passages: passages // 4  # small indexes have deltas, too
 WORDS = "green muppet street trash grouch lives in a can on the seven elmo bird big cookie é日本 x7".split()
 QUERIES = [
     parse(text)
@@ -40,36 +52,46 @@ QUERIES = [
 
 @dataclass(frozen=True)
 class Sample:
-    """An index as data; `tricks` are done to its files after they are written."""
+    """An index as data; `tricks` are done to its files after they are written. A delta has its base."""
 
     arrays: dict[str, NDArray[Any]]
     raw: dict[str, Any]  # the manifest, without its entries of files
     headers: dict[str, tuple[str, Any]] = field(default_factory=dict)  # name: type and shape that are claimed instead
     tricks: tuple[tuple[str, str], ...] = ()
     recomputed: bool = True  # the manifest's checksum
+    base: Sample | None = None
 
     def write(self, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir()
         (path / LOCK).touch()
-        folder = path / f"generation-{self.raw['generation']:06d}" if _plain(self.raw) else path / "generation-000001"
-        folder.mkdir()
-        files = {}
+        raw = {"format": FORMAT, "version": VERSION, **self.raw}
+        if self.base is not None:
+            older = {name: value for name, value in self.base.raw.items() if name != "settings"}
+            raw |= {"version": SEGMENTED, "base": {**older, "files": self.base.write_arrays(path)}}
+        raw["files"] = self.write_arrays(path)
+        raw["checksum"] = _digest(_canonical(raw)) if self.recomputed else "0" * 32
+        (path / MANIFEST).write_bytes(_rendered(raw))
+        for sample in (self, self.base) if self.base is not None else (self,):
+            for trick, name in sample.tricks:
+                TRICKS[trick](path, sample.folder(path) / f"{name}.npy")
+
+    def folder(self, path: Path) -> Path:
+        generation = self.raw.get("generation")
+        plain = type(generation) is int and abs(generation) < 10**12
+        return path / f"generation-{generation if plain else 1:06d}"
+
+    def write_arrays(self, path: Path) -> dict[str, Any]:
+        """The files of a generation; their entries in the manifest."""
+        folder, files = self.folder(path), {}
+        folder.mkdir(exist_ok=True)
         for name, array in self.arrays.items():
             dtype, shape = self.headers.get(name, (array.dtype.str, [array.size]))
             header = _any_header(dtype, shape)
             data = header + array.tobytes()
             (folder / f"{name}.npy").write_bytes(data)
             files[f"{name}.npy"] = {"dtype": dtype, "shape": shape, "bytes": len(data), "blake2b": _digest(data)}
-        raw = {"format": FORMAT, "version": VERSION, **self.raw, "files": files}
-        raw["checksum"] = _digest(_canonical(raw)) if self.recomputed else "0" * 32
-        (path / MANIFEST).write_bytes(_rendered(raw))
-        for trick, name in self.tricks:
-            TRICKS[trick](path, folder / f"{name}.npy")
-
-
-def _plain(raw: dict[str, Any]) -> bool:
-    return type(raw["generation"]) is int and abs(raw["generation"]) < 10**12
+        return files
 
 
 def _any_header(dtype: str, shape: Any) -> bytes:
@@ -215,6 +237,9 @@ class IndexTarget:
         return self._samples
 
     def mutate(self, sample: Sample, rng: random.Random) -> Sample:
+        if sample.base is not None and rng.random() < 0.4:
+            base = self.mutate(sample.base, rng)
+            return replace(sample, base=base, tricks=() if base.tricks else sample.tricks)
         arrays = {name: array.copy() for name, array in sample.arrays.items()}
         raw, headers = copy.deepcopy(sample.raw), dict(sample.headers)
         tricks, recomputed = sample.tricks, sample.recomputed
@@ -247,7 +272,9 @@ class IndexTarget:
                 tricks = (*tricks, (rng.choice(sorted(TRICKS)), name))
                 recomputed = rng.random() < 0.9
         arrays = {name: array for name, array in arrays.items() if "/" not in name}
-        return Sample(arrays, raw, headers, tuple(t for t in tricks if t[1] in arrays)[:1], recomputed)
+        tricks = tuple(t for t in tricks if t[1] in arrays)[:1]
+        base = None if sample.base is None else replace(sample.base, tricks=() if tricks else sample.base.tricks)
+        return Sample(arrays, raw, headers, tricks, recomputed, base)
 
     def use(self, sample: Sample, folder: Path, rng: random.Random) -> dict[str, str]:
         """Verify, open, search, phrases, refine, explain, statistics, as a shard, add and delete."""
@@ -348,10 +375,14 @@ def _follow(rng: random.Random, name: str, arrays: dict[str, NDArray[Any]], raw:
 def _sample(folder: Path, make: Callable[[Path], object]) -> Sample:
     shutil.rmtree(folder, ignore_errors=True)
     make(folder)
-    index = Index.open(folder)
-    raw = json.loads((folder / MANIFEST).read_bytes())
-    arrays = {name.removesuffix(".npy"): np.array(index.array(name.removesuffix(".npy"))) for name in raw["files"]}
-    return Sample(arrays, {"generation": 1, "settings": raw["settings"], "counts": raw["counts"]})
+    manifest, segments = open_latest(folder)
+    parts = [manifest] if manifest.base is None else [manifest.base, manifest]
+    sample: Sample | None = None
+    for number, (part, arrays) in enumerate(zip(parts, segments, strict=True), 1):
+        raw = {"generation": number, "settings": dict(part.settings), "counts": dict(part.counts)}
+        sample = Sample({name: np.array(array) for name, array in arrays.items()}, raw, base=sample)
+    assert sample is not None
+    return sample
 
 
 def _passages(count: int, words: int, seed: int = 1) -> list[Passage]:
@@ -367,6 +398,14 @@ def _updated(path: Path) -> None:
     update_index(path, add=[Passage("added", "", "green muppet")], delete=["p3", "p7"], threads=1)
 
 
+def _with_delta(path: Path) -> None:
+    """Two segments: some passages of the base are deleted, the delta has others."""
+    build_index(_passages(40, 12), path, threads=1)
+    new = [Passage(f"new{number}", "green", "a muppet é日本 on the street") for number in range(6)]
+    update_index(path, add=new, delete=["p3", "p7"], threads=1)
+    assert read_manifest(path).base is not None
+
+
 SHAPES_OF_INDEXES: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: build_index([], path, threads=1),
     "one": lambda path: build_index([Passage("é", "green muppet", "green muppet street")], path, threads=1),
@@ -374,4 +413,5 @@ SHAPES_OF_INDEXES: dict[str, Callable[[Path], object]] = {
     "phrases": lambda path: build_index(_passages(12, 150, 2), path, threads=1),
     "windows": lambda path: build_index(_passages(2100, 5, 3), path, threads=1),
     "updated": _updated,
+    "delta": _with_delta,
 }

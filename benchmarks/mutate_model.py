@@ -80,12 +80,9 @@ class Sample:
             (folder / name).write_bytes(data)
         for trick, place in self.tricks:
             file = folder / (WEIGHTS, TOKENIZER, CONFIG)[place % 3]
-            if trick == "pipe":
-                file.unlink()
-                os.mkfifo(file)
-            elif trick == "folder":
-                file.unlink()
-                file.mkdir()
+            if trick in ("pipe", "folder"):
+                file.rmdir() if file.is_dir() else file.unlink()
+                os.mkfifo(file) if trick == "pipe" else file.mkdir()
 
 
 class ModelTarget:
@@ -176,7 +173,7 @@ def _reshape(sample: Sample, rng: random.Random) -> Sample:
         lambda: value[..., :-1] if value.ndim else value,
         lambda: np.concatenate([value, value], -1) if value.ndim else value,
         lambda: value.T, lambda: value.reshape(-1), lambda: value[None], lambda: value[:0] if value.ndim else value,
-        lambda: value.reshape(-1)[:1].reshape(()),
+        lambda: value.reshape(-1)[:1].reshape(()) if value.size else value,
     ]  # fmt: skip
     return replace(sample, tensors={**sample.tensors, name: rng.choice(changes)()})
 

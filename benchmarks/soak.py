@@ -9,8 +9,9 @@ own file, a damaged one), delete, search, why, passage, catalogue, gallery, prob
 
 What counts as a fault: a status of 500 or more; a status that the action does not allow; a connection that the server
 breaks; a session with other steps than its client saw; a session that is gone though it was used in the last minute or
-saved. The report has the faults, p50 and p99 by action, and the server's memory over time. It is written every minute,
-so that a killed run has one too.
+saved. The report has the faults, p50 and p99 by action, and every minute the server's memory, its sessions and their
+bytes. Each agent is asked once before, so that what is loaded once is there. The report is written every minute, so
+that a killed run has one too.
 """
 
 from __future__ import annotations
@@ -55,6 +56,17 @@ class Held:
     question: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The server at one time: bytes in memory, sessions, their bytes, seconds of processor time so far."""
+
+    seconds: float
+    resident: int
+    sessions: int
+    session_bytes: int
+    cpu_seconds: float
+
+
 @dataclass(slots=True)
 class Seen:
     """What the clients saw."""
@@ -64,7 +76,7 @@ class Seen:
     statuses: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     faults: Counter[str] = field(default_factory=Counter)
     described: list[str] = field(default_factory=list)
-    memory: list[tuple[float, int, float]] = field(default_factory=list)  # (seconds, bytes of the server, sessions)
+    memory: list[Memory] = field(default_factory=list)
     checked: int = 0
     expired: int = 0
 
@@ -181,6 +193,11 @@ class Client:
         if self.random.random() < 0.1:
             body["deadline"] = 0.05
         return body
+
+    async def ask_every_agent(self) -> None:
+        for agent in dict.fromkeys(AGENTS):
+            body = {"question": self.questions[0], "agent": agent, "steps": 1}
+            await self._send("POST sessions", "POST", "/api/sessions", body)
 
     async def ask(self) -> None:
         answer = await self._send("POST sessions", "POST", "/api/sessions", self._question(), allowed=(429,))
@@ -476,26 +493,36 @@ def memory(pid: int) -> int:
     return int(match[1]) * 1024 if match else 0
 
 
-def sessions_in_memory(port: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """Processor time of the process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def looked_at(port: int, pid: int, seconds: float) -> Memory:
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        found = re.search(r"(?m)^orienteer_sessions_in_memory (\S+)", answer.read().decode())
-    return float(found[1]) if found else 0.0
+        gauges = dict(re.findall(r"(?m)^orienteer_(sessions_in_memory|session_bytes) (\S+)", answer.read().decode()))
+    sessions, size = (int(float(gauges[name])) for name in ("sessions_in_memory", "session_bytes"))
+    return Memory(seconds, memory(pid), sessions, size, cpu_seconds(pid))
 
 
 def report(seen: Seen, clients: int, pace: float, done: bool) -> dict[str, Any]:
     """The figures so far."""
-    times = [moment / 3600 for moment, _, _ in seen.memory]
-    sizes = [size / 1e6 for _, size, _ in seen.memory]
-    half = len(times) // 2
-    slope = linear_regression(times[half:], sizes[half:]).slope if len(times) - half > 2 else None
-    marks = sorted({round(i * (len(times) - 1) / 24) for i in range(25)}) if times else []
+    half = [each for each in seen.memory if each.seconds > seen.memory[-1].seconds / 2]
+    sizes = [each.resident / 1e6 for each in half]
+    slope = linear_regression([each.seconds / 3600 for each in half], sizes).slope if len(half) > 2 else None
     return {
         "done": done, "clients": clients, "pace_seconds": pace,
         "minutes": round((time.monotonic() - seen.started) / 60, 1),
         "requests": sum(sum(each.values()) for each in seen.statuses.values()),
         "faults": dict(seen.faults), "described": seen.described,
         "sessions_checked": seen.checked, "sessions_expired": seen.expired,
-        "memory_mb": [[round(60 * times[i], 1), round(sizes[i], 1), seen.memory[i][2]] for i in marks],
+        "memory": [
+            {"minute": round(each.seconds / 60, 1), "mb": round(each.resident / 1e6, 1), "sessions": each.sessions,
+             "session_mb": round(each.session_bytes / 1e6, 2), "cpu_seconds": round(each.cpu_seconds, 1)}
+            for each in seen.memory
+        ],
+        "memory_mb_second_half": [round(min(sizes), 1), round(max(sizes), 1)] if sizes else None,
         "memory_mb_per_hour_second_half": None if slope is None else round(slope, 2),
         "actions": {name: _row(values, seen.statuses[name]) for name, values in sorted(seen.seconds.items())},
     }  # fmt: skip
@@ -516,20 +543,19 @@ async def _soak(
 
     seen = Seen()
     questions = [each.question for each in (*bundled_questions("train"), *bundled_questions("test"))]
-    until = time.monotonic() + 60 * minutes
     people = [Client(port, number, seen, questions, gallery) for number in range(clients)]
 
     async def watch() -> None:
         while True:
             try:
-                inside = await asyncio.to_thread(sessions_in_memory, port)
-                seen.memory.append((time.monotonic() - seen.started, memory(pid), inside))
+                seen.memory.append(await asyncio.to_thread(looked_at, port, pid, time.monotonic() - seen.started))
             except OSError as error:
                 seen.fault("server", f"gone or silent: {error}")
-            if len(seen.memory) % 4 == 0:
-                out.write_text(json.dumps(report(seen, clients, pace, False), indent=1))
-            await asyncio.sleep(15)
+            out.write_text(json.dumps(report(seen, clients, pace, False), indent=1))
+            await asyncio.sleep(60)
 
+    await people[0].ask_every_agent()
+    until = time.monotonic() + 60 * minutes
     watching = asyncio.create_task(watch())
     await asyncio.gather(*(each.run(until, pace) for each in people))
     for each in people:
@@ -540,7 +566,6 @@ async def _soak(
 
 def run(minutes: float, clients: int, pace: float, out: Path, as_json: bool) -> bool:
     """Whether there was no fault."""
-    os.nice(10)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         gallery = evaluated(folder / "evaluation")
@@ -563,6 +588,6 @@ def _print(result: dict[str, Any]) -> None:
         print(f"  {line}")
     for name, row in result["actions"].items():
         print(f"{name:24} {row['count']:7,}  p50 {row['p50_ms']:8} ms  p99 {row['p99_ms']:8} ms")
-    if result["memory_mb"]:
-        first, last = result["memory_mb"][0][1], result["memory_mb"][-1][1]
+    if result["memory"]:
+        first, last = result["memory"][0]["mb"], result["memory"][-1]["mb"]
         print(f"memory {first} MB at first, {last} at the end, {result['memory_mb_per_hour_second_half']} MB an hour")

@@ -298,6 +298,16 @@ def test_control_characters_of_a_passage_do_not_reach_the_terminal(orienteer: Co
     shown = orienteer("search", tmp_path / "evil", "evil").out
     assert "text" in shown
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    asked = orienteer("search", tmp_path / "evil", "evil", "--json")
+    assert not {"\x1b", "\x07", "\x9b"} & set(asked.out)
+    assert asked.rows[0]["hits"][0]["title"] == evil  # escaped, not lost
+
+
+def test_markup_in_a_path_is_not_interpreted(orienteer: Command, passages: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "[red]an index[" / "]"
+    folder.parent.mkdir()
+    assert "[red]an index[" in orienteer("index", passages, "--out", folder).out.replace("\n", "")
+    assert "[red]an index[" in orienteer("search", tmp_path / "[red]an index[" / "nothing", "x").message
 
 
 # What a user can get wrong: one message each, exit code 1, nothing lost

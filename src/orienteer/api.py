@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from orienteer.evaluation.sessions import OnProgress
 
 _NARROWED = 8  # searchers of filters that are kept; each has an agent of its own
+_READINGS = 50_000  # in memory; some hundred bytes each
 
 Paths = str | os.PathLike[str]
 Documents = Paths | Iterable[Paths] | Iterable[Passage] | Iterable[Mapping[str, Any]]
@@ -401,7 +402,8 @@ def _open(index: Paths | None) -> Engine:
 def _load_reader(given: Reader | Paths | None) -> Reader:
     if isinstance(given, Reader):
         return given
-    return CachedReader(TrainedReader.from_pretrained(None if given is None else Path(given)))
+    trained = TrainedReader.from_pretrained(None if given is None else Path(given))
+    return CachedReader(trained, memory=_READINGS)
 
 
 def _data(value: Any) -> Any:

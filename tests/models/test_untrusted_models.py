@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lexical_reader import LexicalReader
 from numpy.typing import NDArray
-from small_world import PASSAGES
+from small_world import PASSAGES, QUESTIONS
 from tiny import CONFIG, save_tiny, tiny_tensors, tiny_tokenizer
 from tiny_muzero import save_muzero
 from tiny_pointer import save_pointer
@@ -32,6 +33,7 @@ from orienteer.query import G4
 from orienteer.reader.encoding import MAX_WINDOWS, encode
 from orienteer.reader.folder import save_folder
 from orienteer.reader.runtime import TrainedReader
+from orienteer.session import Environment, Settings
 
 ENGINE = ReferenceEngine(PASSAGES)
 Change = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
@@ -147,6 +149,30 @@ def test_a_broken_tokenizer_is_one_clear_error(tmp_path: Path, text: str) -> Non
     assert "tokenizer.json is damaged" in refused(folder)
 
 
+def test_a_tokenizer_without_its_unknown_token_is_one_clear_error(tmp_path: Path) -> None:
+    row = json.loads(tiny_tokenizer().to_str())
+    row["model"]["unk_token"] = "no such token"
+    assert "tokenizer.json is damaged" in refused(changed_reader(tmp_path / "reader", nothing, json.dumps(row)))
+
+
+def test_a_tokenizer_that_fails_at_some_text_only_is_one_clear_error() -> None:
+    row = json.loads(tiny_tokenizer().to_str())
+    row["model"]["unk_token"] = "no such token"
+    with pytest.raises(ModelCorruptError, match="is damaged"):
+        encode(Tokenizer.from_str(json.dumps(row)), [("who wrote it ☃", [Passage("p", "", "☃")])])
+
+
+def test_a_pointer_with_a_head_in_half_precision_acts(tmp_path: Path) -> None:
+    save_pointer(tmp_path / "pointer")
+    found = read_folder(tmp_path / "pointer", ("pointer",))
+    half = {name: v if name.startswith("encoder.") else v.astype(np.float16) for name, v in found.tensors.items()}
+    entry = {key: value for key, value in found.entry.items() if key != "sha256"}
+    write_folder(tmp_path / "pointer", "pointer", found.config, entry, half, found.tokenizer)
+    environment = Environment(ENGINE, LexicalReader(), Settings(steps=3))
+    agent = PointerAgent.from_pretrained(tmp_path / "pointer", ENGINE, threads=1)
+    assert len(agent.act(environment.observe(environment.open(QUESTIONS[:2])))) == 2
+
+
 def test_a_tokenizer_whose_numbers_have_a_gap_is_refused(tmp_path: Path) -> None:
     row = json.loads(tiny_tokenizer().to_str())
     row["model"]["vocab"]["the"] = 10**6
@@ -209,6 +235,52 @@ def test_a_cut_decoder_of_t5_is_refused(tmp_path: Path, name: str) -> None:
     folder = _cut_one(save_seq2seq(tmp_path / "t5"), "t5", f"decoder.{name}")
     with pytest.raises(ModelCorruptError, match="do not make the model"):
         T5Agent.from_pretrained(folder, ENGINE, G4, threads=1)
+
+
+def _with_entry(folder: Path, kind: str, path: str, value: Any) -> Path:
+    """The folder with another value at a path of its entry, its checksums right."""
+    config = json.loads((folder / CONFIG_FILE).read_text())
+    *parts, name = path.split(".")
+    row = config[kind]
+    for part in parts:
+        row = row[part]
+    assert name in row
+    row[name] = value
+    (folder / CONFIG_FILE).write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["max_source", "max_target", "title_words", "snippet"])
+@pytest.mark.parametrize("value", ["12", None, 0.5, True, [1], -1, 1 << 20, 1 << 40])
+def test_a_layout_of_t5_with_another_type_of_number_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    folder = _with_entry(save_seq2seq(tmp_path / "t5"), "t5", f"layout.{name}", value)
+    with pytest.raises(ModelCorruptError, match=f"{name} = "):
+        T5Agent.from_pretrained(folder, ENGINE, G4, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("title_pieces", 0.5), ("snippet", "30"), ("max_pieces", None), ("grammar", []), ("shape", {}),
+        ("search.simulations", 10.0), ("search.simulations", 1 << 31), ("search.children", True),
+        ("search.pb_c_base", 0), ("search.pb_c_init", "1"), ("search.unvisited", 7), ("search.discount", None),
+        ("sizes.past", 0.5), ("sizes.words", 1), ("sizes.value.bins", 31.0), ("sizes.look", "x"),
+        ("training.recurrent_batch", "64"), ("decoding.stop", "0.5"), ("decoding.look", 2),
+    ],
+)  # fmt: skip
+def test_a_configuration_of_muzero_with_another_type_of_value_is_refused(tmp_path: Path, path: str, value: Any) -> None:
+    folder = _with_entry(save_muzero(tmp_path / "muzero"), "muzero", f"config.{path}", value)
+    with pytest.raises(ModelCorruptError):
+        MuZeroAgent.from_pretrained(folder, ENGINE, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [("layout.snippet", "30"), ("layout.max_pieces", 0.5), ("decoding.back", [])]
+)
+def test_an_entry_of_a_pointer_with_another_type_of_value_is_refused(tmp_path: Path, path: str, value: Any) -> None:
+    save_pointer(tmp_path / "pointer")
+    with pytest.raises(ModelCorruptError):
+        PointerAgent.from_pretrained(_with_entry(tmp_path / "pointer", "pointer", path, value), ENGINE, threads=1)
 
 
 def test_a_static_encoder_with_a_gap_in_its_tokens_is_refused(tmp_path: Path) -> None:

@@ -50,6 +50,17 @@ def test_read_shows_the_answer_and_the_passage(index: Path, tiny_folder: Path):
     assert "[red]" in shown.replace("\n", "")
 
 
+def test_read_shows_no_control_character(tiny_folder: Path, tmp_path: Path):
+    from orienteer.engine import build_index
+
+    evil = "evil \x1b]0;owned\x07 \x1b[31m \x9b31m text"
+    build_index([Passage("e", evil, evil)], tmp_path / "evil")
+    for options in ([], ["--json"]):
+        shown = run("read", "evil text", "--index", tmp_path / "evil", "--reader", tiny_folder, *options)
+        assert "text" in shown
+        assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+
+
 def test_read_gives_json_with_offsets(index: Path, tiny_folder: Path):
     found = json.loads(run("read", "capital of france", "--index", index, "--reader", tiny_folder, "--json"))
     [first, *_] = found["passages"]

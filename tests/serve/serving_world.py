@@ -69,13 +69,14 @@ TREE_SEARCHER = AgentSpec(
 
 
 class GatedReader(LexicalReader):
-    """Reads nothing before `gate` is set."""
+    """Reads nothing before `gate` is set; `reached` is set when it is asked to."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate = threading.Event()
+        self.gate, self.reached = threading.Event(), threading.Event()
 
     def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
+        self.reached.set()
         self.gate.wait(TIMEOUT)
         return super().read_many(batch)
 

@@ -18,8 +18,11 @@ from small_world import PASSAGES
 
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
+from orienteer.query import Refinement
 from orienteer.reader.protocol import Reading
 from orienteer.serve import Limits
+from orienteer.serve.memory import deep_size
+from orienteer.serve.schemas import session_view
 from orienteer.serve.session_worker import SessionWorker, StepJob
 from orienteer.session import STOP, Action, Observation, Settings
 
@@ -134,6 +137,26 @@ def test_loads_are_bounded_by_bytes_and_displace_the_large_not_the_small(make_cl
     assert load(client, too_large).status_code == 422
 
 
+def test_too_many_sessions_displace_the_one_used_longest_ago_whatever_its_size(make_client: MakeClient) -> None:
+    client = make_client(limits=Limits(sessions=3))
+    sessions = [ask(client)["id"] for _ in range(3)]
+    row = file_of(client, {"id": sessions[0]})
+    passage = next(iter(row["passages"].values()))
+    large = load(client, {**row, "passages": {**row["passages"], "large": {**passage, "text": "x" * 700_000}}})
+    assert client.get(f"/api/sessions/{sessions[1]}").status_code == 404  # the first was used for its file
+    small = ask(client)["id"]
+    kept = [sessions[0], large.json()["id"], small]
+    assert client.get(f"/api/sessions/{sessions[2]}").status_code == 404
+    assert [client.get(f"/api/sessions/{id}").status_code for id in kept] == [200, 200, 200]
+
+
+def test_the_bytes_of_all_sessions_are_counted(client: TestClient) -> None:
+    ask(client)
+    state = client.app.state.shared  # type: ignore[attr-defined]
+    assert state.sessions.bytes_in_memory == sum(each.size for each in state.sessions.newest_first()) > 1000
+    assert f"orienteer_session_bytes {float(state.sessions.bytes_in_memory)}" in client.get("/metrics").text
+
+
 def test_a_refused_ask_displaces_nobody(make_client: MakeClient) -> None:
     reader = GatedReader()
     reader.gate.set()
@@ -170,6 +193,34 @@ def test_a_branch_during_a_refinement_loses_nothing(serve: Callable[..., str]) -
 
 
 @pytest.mark.long
+def test_a_branch_is_refused_while_a_session_is_played_again(serve: Callable[..., str]) -> None:
+    """Two that play it again would overwrite each other's steps."""
+    reader = GatedReader()
+    reader.gate.set()
+    address = serve(reader=reader)
+
+    async def both() -> None:
+        async with httpx.AsyncClient(base_url=address, timeout=TIMEOUT) as client:
+            asked = (await client.post("/api/sessions", json={"question": QUESTION, "agent": "bm25"})).json()
+            await client.post(f"/api/sessions/{asked['id']}/refine", json={"op": "or", "term": "keeper"})
+            line = (await client.get(f"/api/sessions/{asked['id']}/file")).content
+            id = (await client.post("/api/sessions/load", content=line, headers=JSON)).json()["id"]
+            reader.gate.clear()
+            reader.reached.clear()
+            body = {"op": "or", "term": "visitors"}
+            refining = asyncio.create_task(client.post(f"/api/sessions/{id}/refine", json=body))
+            assert await asyncio.to_thread(reader.reached.wait, TIMEOUT)
+            branching = asyncio.create_task(client.post(f"/api/sessions/{id}/branch", json={"step": 0}))
+            done, _ = await asyncio.wait({refining, branching}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+            reader.gate.set()
+            assert done == {branching}
+            assert branching.result().status_code == 409
+            assert len((await refining).json()["steps"]) == 3
+
+    asyncio.run(both())
+
+
+@pytest.mark.long
 def test_a_refinement_that_takes_too_long_changes_nothing(make_client: MakeClient) -> None:
     engine = GatedEngine(1)
     client = make_client(engines={"lighthouses": engine}, limits=Limits(deadline=0.3))
@@ -184,7 +235,8 @@ def test_a_refinement_that_takes_too_long_changes_nothing(make_client: MakeClien
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_the_work_of_a_client_that_has_gone_stops(serve: Callable[..., str], accept: str) -> None:
     engine = GatedEngine(1)
-    address = serve(engines={"lighthouses": engine})
+    # A deadline would end the work too.
+    address = serve(engines={"lighthouses": engine}, limits=Limits(deadline=2 * TIMEOUT))
     with httpx.Client(base_url=address, timeout=TIMEOUT) as client:
         body = {"question": QUESTION, "agent": "prf-idf-t", "steps": 20}
         with pytest.raises(httpx.TimeoutException):
@@ -247,11 +299,64 @@ def test_an_agent_that_was_slow_goes_to_the_slow_lane_and_acts_once_at_a_time() 
     async def play() -> None:
         opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), settings))).session
         job = StepJob("lighthouses", opened, settings, agent=agent)
-        assert worker._times.is_quick(job)
+        assert worker._times.lane(job) == "quick"
         await worker.run(job)
-        assert not worker._times.is_quick(job)
+        assert worker._times.lane(job) == "slow"
         await asyncio.gather(*(worker.run(job) for _ in range(3)))
 
     asyncio.run(play())
     worker.close()
     assert agent.most == 1
+
+
+class GatedAgent:
+    """Decides once `gate` is set."""
+
+    def __init__(self) -> None:
+        self.gate, self.reached = threading.Event(), threading.Event()
+
+    def act(self, observations: Sequence[Observation]) -> list[Action]:
+        self.reached.set()
+        assert self.gate.wait(TIMEOUT)
+        return [STOP for _ in observations]
+
+
+def test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet() -> None:
+    worker, agent = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64), GatedAgent()
+
+    async def both() -> None:
+        opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings()))).session
+        acting = asyncio.create_task(worker.run(StepJob("lighthouses", opened, Settings(), agent=agent)))
+        assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
+        click = StepJob("lighthouses", opened, Settings(), Refinement("or", "contents", "keeper"))
+        clicked = await asyncio.wait_for(worker.run(click), TIMEOUT)
+        assert len(clicked.session.steps) == 2
+        assert not acting.done()
+        agent.gate.set()
+        await acting
+
+    asyncio.run(both())
+    worker.close()
+
+
+def test_the_bytes_of_a_session_grow_with_its_steps_and_notes(client: TestClient, tree_searcher: str) -> None:
+    session = ask(client, agent=tree_searcher, steps=0)
+    state = client.app.state.shared  # type: ignore[attr-defined]
+    sizes = [state.sessions.get(session["id"]).size]
+    for _ in range(2):
+        client.post(f"/api/sessions/{session['id']}/agent", json={"steps": 1})
+        sizes.append(state.sessions.get(session["id"]).size)
+    served = state.sessions.get(session["id"])
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert served.size >= deep_size(served.session) + deep_size(*served.notes) / 2 > deep_size(served.session)
+
+
+def test_a_session_is_shown_as_it_was_while_it_goes_on(client: TestClient) -> None:
+    session = ask(client)
+    state = client.app.state.shared  # type: ignore[attr-defined]
+    shown = state.sessions.get(session["id"]).snapshot()
+    client.post(f"/api/sessions/{session['id']}/refine", json={"op": "or", "term": "keeper"})
+    assert len(session_view(shown, False).steps) == 1
+    after = client.get(f"/api/sessions/{session['id']}").json()
+    assert len(after["steps"]) == 2
+    assert after["confidence"] == after["steps"][-1]["confidence"]

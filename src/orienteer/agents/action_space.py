@@ -98,7 +98,7 @@ class RankedActions:
         return [_refinement(slot, self.terms[t].text) for t, slot in zip(terms.tolist(), slots.tolist(), strict=True)]
 
 
-@lru_cache(1 << 16)  # a session's terms recur, and validating a refinement takes time
+@lru_cache(1 << 15)  # a session's terms recur, and validating a refinement takes time
 def _refinement(slot: int, term: str) -> Refinement:
     operator, field = SLOTS[slot]
     return operator.apply(field, term)

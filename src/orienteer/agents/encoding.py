@@ -44,7 +44,7 @@ _SOURCE_OF = {QUESTION: 0, TITLE: 1, ANSWER: 2, SNIPPET: 3}
 PS_BOUNDS = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85)
 MARKS = len(SLOTS) + len(PS_BOUNDS) + 1
 
-_CACHED_TEXTS = 1 << 14  # passages and titles recur at every step
+_CACHED_TEXTS = 1 << 12  # passages and titles recur at every step; some five kilobytes each
 
 
 _IDF, _LETTERS = 12.0, 10.0  # scales that bring values to about 1

@@ -184,7 +184,7 @@ def bench_isolation(
 def bench_crash_points(
     out_file: Annotated[Path | None, typer.Option("--out", help="file for the report, JSON")] = None,
     stride: Annotated[int, typer.Option(help="every so many calls", min=1)] = 1,
-    only: Annotated[str, typer.Option(help="session, training or index; none: all of them")] = "",
+    only: Annotated[str, typer.Option(help="session, training, index or sync; none: all of them")] = "",
     as_json: Json = False,
 ) -> None:
     """Kill, fail or fill the disk at every call that changes a file: the old state or the new one (needs cc).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 
 TOKEN = "ORIENTEER_TOKEN"
+_SWITCH_SECONDS = (
+    0.0005  # how long a thread may hold the interpreter while another, such as the one that answers, waits
+)
 Indexes = Annotated[
     list[str] | None,
     typer.Option(help="folder of an index, DIR,DIR as shards, or https://host:9200/index; none: the bundled corpus"),
@@ -65,8 +69,10 @@ def serve(
         raise MissingExtraError("uvicorn", "serve") from None
     from orienteer.bundled import bundled_questions
     from orienteer.serve import Limits, make_app
+    from orienteer.serve.memory import bound_heap, trim_heap
     from orienteer.serve.security import is_loopback
 
+    bound_heap()
     check_address(host, token)
     if len(documents or ()) > len(index or ()):
         raise OrienteerError("--documents names the folder of an --index; give one of them for each index, in order")
@@ -95,6 +101,8 @@ def serve(
             import webbrowser
 
             webbrowser.open(page)
+        trim_heap()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         with offered({} if token or reader else named) as local:
             run_http(app, [listener, *local])
 

@@ -37,6 +37,6 @@ def atomic_write(path: Path, data: bytes | str | Iterable[bytes]) -> None:
         data = data.encode("utf-8", "replace")
     with suppress(OSError):  # opening the file gives the better message
         path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as partial, partial.open("wb") as file, compressed(file, path) as out:
+    with atomic_path(path) as partial, partial.open("xb") as file, compressed(file, path) as out:
         for part in [data] if isinstance(data, bytes) else data:
             out.write(part)

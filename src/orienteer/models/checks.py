@@ -6,12 +6,14 @@ a compiled kernel, or give silently wrong results; both are refused here, with o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from orienteer.errors import ModelCorruptError
 
@@ -29,6 +31,32 @@ def number(config: Mapping[str, Any], name: str, low: int = 1, high: int = 1 << 
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{name} = {value!r:.40}; expected a whole number from {low} to {high:,}")
     return value
+
+
+def check_fields(config: Any) -> None:
+    """Every field of a dataclass, and of those in it, has the type that it is declared with; raises ValueError.
+
+    Whole numbers are from 0 to 2^31; other numbers are finite.
+    """
+    for name, kind in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if isinstance(kind, type) and is_dataclass(kind):
+            fits = isinstance(value, kind)
+            if fits:
+                check_fields(value)
+        elif get_origin(kind) is Literal:
+            fits = isinstance(value, str) and value in get_args(kind)
+        elif get_origin(kind) is tuple:
+            fits = isinstance(value, tuple) and all(type(each) is get_args(kind)[0] for each in value)
+        elif kind is int:
+            fits = type(value) is int and 0 <= value <= 1 << 31
+        elif kind is float:
+            fits = type(value) in (int, float) and abs(value) < 1e12
+        else:
+            fits = type(value) is kind
+        if not fits:
+            expected = getattr(kind, "__name__", None) or " or ".join(map(str, get_args(kind)))
+            raise ValueError(f"{name} = {value!r:.40}; expected {expected}")
 
 
 def check_values(tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -102,18 +130,36 @@ def check_vocabulary(tokenizer: Tokenizer, rows: int) -> None:
 
 def plain_tokenizer(text: str) -> Tokenizer:
     """A tokenizer from its JSON, without truncation or padding of its own."""
-    try:
+    with _tokenizer_errors():
         tokenizer = Tokenizer.from_str(text)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        tokenizer.encode("a word", add_special_tokens=False)
+        tokenizer.encode("a word ☃", add_special_tokens=False)
+    return tokenizer
+
+
+def encode_batch(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
+    """The texts as wordpieces with their places, without special tokens."""
+    with _tokenizer_errors():
+        return list(tokenizer.encode_batch(texts, add_special_tokens=False))
+
+
+def encode_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The texts as wordpieces; quicker, as their places are not known."""
+    with _tokenizer_errors():
+        return [each.ids for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+@contextmanager
+def _tokenizer_errors() -> Iterator[None]:
+    try:
+        yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library raises bare exceptions, and panics that are none
         raise ModelCorruptError(
             f"tokenizer.json is damaged: {str(error)[:200]}; copy or train the model again"
         ) from None
-    return tokenizer
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,10 +90,11 @@ def read_folder(folder: Path, kinds: Sequence[str], hint: str = "") -> ModelFold
 
 
 def load_model(folder: Path, kinds: Sequence[str], parse: Callable[[ModelFolder], Model], hint: str = "") -> Model:
-    """What `parse` makes of a folder; a configuration that it cannot make sense of is damaged."""
+    """What `parse` makes of a folder, half precision widened; a configuration that makes no sense is damaged."""
     stored = read_folder(folder, kinds, hint)
+    tensors = {name: v.astype(np.float32) if v.dtype == np.float16 else v for name, v in stored.tensors.items()}
     try:
-        return parse(stored)
+        return parse(replace(stored, tensors=tensors))
     except ModelCorruptError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OrienteerError) as error:

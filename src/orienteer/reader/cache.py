@@ -89,7 +89,7 @@ class CachedReader:
     def __init__(self, reader: Reader, memory: int = 200_000, disk: ReadingFile | str | Path | None = None) -> None:
         self._reader, self._size = reader, memory
         self._disk = ReadingFile(disk) if isinstance(disk, str | Path) else disk
-        self._memory: OrderedDict[bytes, _Stored] = OrderedDict()
+        self._memory: OrderedDict[bytes, bytes] = OrderedDict()  # rows: half the size of tuples
         self._lock = threading.Lock()
         self.hits = self.misses = 0
 
@@ -146,7 +146,7 @@ class CachedReader:
             for key in dict.fromkeys(keys):
                 if key in self._memory:
                     self._memory.move_to_end(key)
-                    known[key] = self._memory[key]
+                    known[key] = _ROW.unpack(self._memory[key])
                 else:
                     missing.append(key)
         if missing and self._disk is not None:
@@ -157,7 +157,7 @@ class CachedReader:
 
     def _remember(self, readings: Mapping[bytes, _Stored]) -> None:
         with self._lock:
-            self._memory.update(readings)
+            self._memory.update((key, _ROW.pack(*reading)) for key, reading in readings.items())
             while len(self._memory) > self._size:
                 self._memory.popitem(last=False)
 

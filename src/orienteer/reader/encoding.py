@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from orienteer.data.passage import Passage
 from orienteer.errors import ModelCorruptError
+from orienteer.models.checks import encode_batch
 
 MAX_PIECES = 256  # of a window, its special tokens included
 OVERLAP = 64  # wordpieces that one window of a long text shares with the next
@@ -60,7 +61,7 @@ def pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
     """The wordpieces of texts, without special tokens; offsets count the characters of the text as given."""
     # A lone surrogate has no UTF-8 form; one character stands in for it, so that offsets stay.
     whole = [text if text.isascii() else _SURROGATE.sub("\ufffd", text) for text in texts]
-    return [Pieces(e.ids, e.offsets) for e in tokenizer.encode_batch(whole, add_special_tokens=False)]
+    return [Pieces(e.ids, e.offsets) for e in encode_batch(tokenizer, whole)]
 
 
 def windows(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from orienteer.reader.protocol import Reading
 
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
-_WINDOWS_A_CORE = 8  # that one caller queues at a time
+_WINDOWS_A_CORE = 2  # that one caller queues at a time
 
 Outputs = tuple[float, NDArray[np.float32], NDArray[np.float32]]  # selection, starts and ends of the text's pieces
 
@@ -100,12 +101,19 @@ class TrainedReader:
         # Longest first, so that no core ends up alone with a long one.
         order = sorted(range(len(windows)), key=lambda i: -len(windows[i].ids))
         outputs: list[Any] = [None] * len(windows)
-        # A few at a time, so that a caller with few windows does not wait for all of another one's.
-        for start in range(0, len(order), _WINDOWS_A_CORE * self._threads):
-            some = order[start : start + _WINDOWS_A_CORE * self._threads]
-            mapped = self._workers.map if self._workers else map
-            for i, output in zip(some, mapped(self._outputs, [windows[i] for i in some]), strict=True):
-                outputs[i] = output
+        if self._workers is None:
+            for i in order:
+                outputs[i] = self._outputs(windows[i])
+            return outputs
+        # A few are queued at a time, so that a caller with few windows does not wait for all of another one's.
+        queued: deque[tuple[int, Future[Outputs]]] = deque()
+        for i in order:
+            if len(queued) >= _WINDOWS_A_CORE * self._threads:
+                first, future = queued.popleft()
+                outputs[first] = future.result()
+            queued.append((i, self._workers.submit(self._outputs, windows[i])))
+        for i, future in queued:
+            outputs[i] = future.result()
         return outputs
 
     def _outputs(self, window: Window) -> Outputs:

@@ -12,6 +12,7 @@ from orienteer.agents.registry import split_name
 from orienteer.engine.protocol import Engine, filtered, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
+from orienteer.serve.memory import trim_heap
 from orienteer.serve.security import Limits
 from orienteer.session import Settings, SettingsError
 from orienteer.session.spelling import with_spelling
@@ -140,6 +141,7 @@ class AgentCache:
                 made = replace(made, agent=with_spelling(made.agent, searched))
                 # A session goes on in the generation, and behind the filter, in which it began.
                 self._agents[key] = made if made.engine is not None else replace(made, engine=searched)
+                trim_heap()  # weights are read, converted and copied: half of what loading took is free now
                 for other in [each for each in self._agents if each.index == index]:
                     if other.fingerprint != key.fingerprint:
                         del self._agents[other]

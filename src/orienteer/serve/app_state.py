@@ -71,6 +71,7 @@ class AppState:
         self.sessions = SessionManager(self.worker, SessionStore(saved, limits.saved), limits)
         self.metrics.running.set_function(lambda: self.sessions.running)
         self.metrics.in_memory.set_function(lambda: len(self.sessions))
+        self.metrics.session_bytes.set_function(lambda: self.sessions.bytes_in_memory)
 
     def index(self, name: str) -> str:
         """The name of a served index; the first where none is given."""

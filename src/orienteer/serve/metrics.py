@@ -31,6 +31,7 @@ class Metrics:
         self.batch = Histogram("batch_size", "requests that shared a batch", ["work"], buckets=_SIZES, **common)
         self.running = Gauge("sessions_running", "agents at work", **common)
         self.in_memory = Gauge("sessions_in_memory", "sessions in memory", **common)
+        self.session_bytes = Gauge("session_bytes", "bytes of the sessions in memory", **common)
 
     def text(self) -> bytes:
         return bytes(generate_latest(self.registry))

@@ -252,7 +252,7 @@ def head_view(served: ServedSession, saved: bool) -> SessionHead:
         id=served.id, index=served.index, agent=served.agent,
         question=served.question.question, answers=list(served.question.answers),
         ended=state.ended if state else None, stopped=served.stopped, error=state.error if state else "",
-        answer=state.answer if state else "", confidence=_confidence(state),
+        answer=state.answer if state else "", confidence=_confidence_now(served),
         queries=state.queries if state else 0, passages_read=passages_read,
         seconds=sum(served.seconds), saved=saved, playable=not served.obstacle, parent=served.parent,
         where=served.where,
@@ -271,7 +271,7 @@ def _parts_of_record(record: Record) -> tuple[list[StepView], dict[str, PassageV
     agent = record.provenance.agent
     last = len(record.steps) - 1
     steps = [
-        _step_of_record(number, step, agent, scores, confidence=_confidence(record) if number == last else None)
+        _step_of_record(number, step, agent, scores, confidence=_recorded(record) if number == last else None)
         for number, step in enumerate(record.steps)
     ]
     return steps, {id: _passage_of_record(id, passage) for id, passage in record.passages.items()}
@@ -298,7 +298,7 @@ def _step_of_session(served: ServedSession, step: Step) -> StepView:
     )  # fmt: skip
     best = set(step.best)
     scores = {each.passage.id: each.reading.score for each in served.session.seen if each.passage.id in best}
-    judged = _confidence(session_at(served.session, step.number))
+    judged = _confidence_at(served, step.number)
     return _step_of_record(step.number, recorded, served.agent, scores, served.seconds[step.number], judged)
 
 
@@ -338,14 +338,29 @@ def mean_ps(scores: Iterable[float]) -> float:
     return sum(scores) / 5
 
 
-def _confidence(state: Session | Record | None) -> ConfidenceView | None:
-    """Of a session as it is, or as it was recorded."""
-    if isinstance(state, Record):
-        judged = None if state.confidence is None else shipped_model().judged(state.confidence)
-    else:
-        judged = shipped_model()(state) if state is not None and state.best else None
-    if judged is None:
+def _confidence_now(served: ServedSession) -> ConfidenceView | None:
+    if served.session is not None:
+        return _confidence_at(served, len(served.session.steps) - 1) if served.session.steps else None
+    return _recorded(served.record) if served.record is not None else None
+
+
+def _confidence_at(served: ServedSession, number: int) -> ConfidenceView | None:
+    """After a step. It is kept: a page shows all steps, and one that read much takes tens of milliseconds."""
+    assert served.session is not None
+    if number not in served.probabilities:
+        state = session_at(served.session, number)
+        served.probabilities[number] = shipped_model().probability(state) if state.best else None
+    return _confidence(served.probabilities[number])
+
+
+def _recorded(record: Record) -> ConfidenceView | None:
+    return _confidence(record.confidence)
+
+
+def _confidence(probability: float | None) -> ConfidenceView | None:
+    if probability is None:
         return None
+    judged = shipped_model().judged(probability)
     return ConfidenceView(probability=judged.probability, words=judged.words, answered=judged.answers)
 
 

@@ -48,7 +48,7 @@ class Limits:
     k: int = 100
     steps: int = 50
     running: int = 256
-    sessions: int = 500
+    sessions: int = 2_000
     memory: int = 256 << 20
     saved: int = 10_000
     deadline: float = 120.0

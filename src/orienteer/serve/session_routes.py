@@ -59,7 +59,7 @@ class SessionList(ResponseModel):
 
 
 @router.post("", responses=_STREAMED, response_model=SessionView)
-async def ask(request: Request, wanted: AskRequest) -> Response | SessionView:
+async def ask(request: Request, wanted: AskRequest) -> Response:
     """Lets an agent search. A deadline that comes first leaves the session as far as it is, `stopped: deadline`."""
     state = state_of(request)
     state.check_text(wanted.question)
@@ -77,20 +77,22 @@ async def ask(request: Request, wanted: AskRequest) -> Response | SessionView:
 async def sessions(request: Request) -> SessionList:
     """Sessions in memory and saved sessions."""
     state = state_of(request)
-    saved = await asyncio.to_thread(lambda: list(state.sessions.store.newest(_MAX_LISTED)))
-    heads = {
-        served.id: head_view(served, False) for served in state.sessions.newest_first()[:_MAX_LISTED] if not served.busy
-    }
-    for id, record in saved:
-        heads[id] = head_view(state.sessions.from_record(id, record), True)
-    return SessionList(sessions=list(heads.values()))
+    newest = [served.snapshot() for served in state.sessions.newest_first()[:_MAX_LISTED] if not served.busy]
+
+    def heads() -> list[SessionHead]:
+        by_id = {served.id: head_view(served, False) for served in newest}
+        for id, record in state.sessions.store.newest(_MAX_LISTED):
+            by_id[id] = head_view(state.sessions.from_record(id, record), True)
+        return list(by_id.values())
+
+    return SessionList(sessions=await asyncio.to_thread(heads))
 
 
-@router.get("/{id}")
-async def session(request: Request, id: Id) -> SessionView:
+@router.get("/{id}", response_model=SessionView)
+async def session(request: Request, id: Id) -> Response:
     """A session as far as it is."""
     state = state_of(request)
-    return _view(state, state.sessions.get(id))
+    return await _view(state, state.sessions.get(id))
 
 
 @router.delete("/{id}", status_code=204)
@@ -100,21 +102,21 @@ async def delete(request: Request, id: Id) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{id}/refine")
-async def refine(request: Request, id: Id, wanted: RefineRequest) -> SessionView:
+@router.post("/{id}/refine", response_model=SessionView)
+async def refine(request: Request, id: Id, wanted: RefineRequest) -> Response:
     """One refinement of one's own; a term can be used once in a session."""
     request.state.query_text = wanted.term
     return await _take(request, id, Refinement(wanted.op, wanted.field, wanted.term, wanted.weight))
 
 
-@router.post("/{id}/undo")
-async def undo(request: Request, id: Id) -> SessionView:
+@router.post("/{id}/undo", response_model=SessionView)
+async def undo(request: Request, id: Id) -> Response:
     """Takes the query's last refinement back; passages seen stay seen."""
     return await _take(request, id, UNDO)
 
 
 @router.post("/{id}/agent", responses=_STREAMED, response_model=SessionView)
-async def hand_back(request: Request, id: Id, wanted: HandBackRequest) -> Response | SessionView:
+async def hand_back(request: Request, id: Id, wanted: HandBackRequest) -> Response:
     """An agent goes on from here."""
     state = state_of(request)
     served = state.sessions.get(id)
@@ -123,21 +125,21 @@ async def hand_back(request: Request, id: Id, wanted: HandBackRequest) -> Respon
     return await _run(request, state, served, configured, wanted.steps, state.deadline(wanted.deadline))
 
 
-@router.post("/{id}/branch", status_code=201)
-async def branch(request: Request, id: Id, wanted: BranchRequest) -> SessionView:
+@router.post("/{id}/branch", status_code=201, response_model=SessionView)
+async def branch(request: Request, id: Id, wanted: BranchRequest) -> Response:
     """A new session that went the same way up to a step."""
     state = state_of(request)
     served = state.sessions.get(id)
-    return _view(state, await _unless_gone(request, state.sessions.branch(served, wanted.step)))
+    return await _view(state, await _unless_gone(request, state.sessions.branch(served, wanted.step)), 201)
 
 
-@router.post("/{id}/save")
-async def save(request: Request, id: Id) -> SessionView:
+@router.post("/{id}/save", response_model=SessionView)
+async def save(request: Request, id: Id) -> Response:
     """Keeps the session on disk; it outlives the server."""
     state = state_of(request)
     served = state.sessions.get(id)
     await asyncio.to_thread(state.sessions.save, served)
-    return _view(state, served)
+    return await _view(state, served)
 
 
 @router.get("/{id}/file", response_class=Response, responses={200: {"content": {"application/jsonl": {}}}})
@@ -175,21 +177,21 @@ async def open_record(state: AppState, read: Callable[[], Record]) -> Response:
     return Response(await asyncio.to_thread(view.model_dump_json), 201, media_type="application/json")
 
 
-async def _take(request: Request, id: str, action: Refinement | Undo) -> SessionView:
+async def _take(request: Request, id: str, action: Refinement | Undo) -> Response:
     state = state_of(request)
     served = state.sessions.get(id)
     await _unless_gone(request, state.sessions.refine(served, action))
     state.metrics.steps.labels("you").inc()
-    return _view(state, served)
+    return await _view(state, served)
 
 
 async def _run(
     request: Request, state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
-) -> Response | SessionView:
+) -> Response:
     if MEDIA_TYPE in request.headers.get("accept", ""):
         return streamed(_events(state, served, configured, steps, deadline))
     await _unless_gone(request, _run_to_end(state, served, configured, steps, deadline))
-    return _view(state, served)
+    return await _view(state, served)
 
 
 async def _run_to_end(
@@ -224,11 +226,11 @@ async def _events(
     state: AppState, served: ServedSession, configured: ConfiguredAgent, steps: int, deadline: float
 ) -> AsyncGenerator[bytes]:
     async with contextlib.aclosing(state.sessions.run(served, configured, steps, deadline)) as run:
-        yield event("session", _head(state, served))
+        yield event("session", await _head(state, served))
         async for number in run:
             _count(state, served, number)
-            yield event("step", step_event(served, number))
-        yield event("end", _head(state, served))
+            yield event("step", await asyncio.to_thread(step_event, served.snapshot(), number))
+        yield event("end", await _head(state, served))
 
 
 def _count(state: AppState, served: ServedSession, number: int) -> None:
@@ -236,9 +238,16 @@ def _count(state: AppState, served: ServedSession, number: int) -> None:
     state.metrics.step_seconds.observe(served.seconds[number])
 
 
-def _view(state: AppState, served: ServedSession) -> SessionView:
-    return session_view(served, served.id in state.sessions.store)
+async def _view(state: AppState, served: ServedSession, status: int = 200) -> Response:
+    """The session as JSON; made beside the loop, as one that read much takes a while to show."""
+    shown = served.snapshot()
+
+    def json() -> str:
+        return session_view(shown, shown.id in state.sessions.store).model_dump_json()
+
+    return Response(await asyncio.to_thread(json), status, media_type="application/json")
 
 
-def _head(state: AppState, served: ServedSession) -> SessionHead:
-    return head_view(served, served.id in state.sessions.store)
+async def _head(state: AppState, served: ServedSession) -> SessionHead:
+    shown = served.snapshot()
+    return await asyncio.to_thread(lambda: head_view(shown, shown.id in state.sessions.store))

@@ -1,9 +1,9 @@
 """Steps of many sessions in one batch: engine, reader and each agent get one call for all queued steps.
 
-There are two lanes, a thread each: one for steps that take little time, one for the others. A batch cannot be
-interrupted, so in one lane whoever clicks would wait for the whole step of a tree search or for a hundred passages to
-be read; beside it, he shares the cores with it. How long a kind of step takes is measured as it is taken.
-benchmarks/isolation.py measures what a light user notices.
+There are three lanes, a thread each: for what people do, for agents whose steps take little time, and for all the rest.
+A batch cannot be interrupted, so in one lane whoever clicks would wait for the whole step of a tree search or for a
+hundred passages to be read; beside it, he shares the cores with it. How long an agent's steps take is measured as they
+are taken. benchmarks/isolation.py measures what a light user notices.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.reader.protocol import Reader
 from orienteer.serve.batching import Batcher, OnBatch, batch_or_one_by_one
+from orienteer.serve.memory import deep_size
 from orienteer.session import Action, Agent, Environment, Lexicon, Observation, Session, Settings
 from orienteer.session.agent import ExplainingAgent, StepNotes, check_explanation
 from orienteer.session.environment import ended
 from orienteer.session.observation import observe
 
 T = TypeVar("T")
+Lane = Literal["slow", "quick", "people"]
 
 _UNLIMITED = 1 << 30
 _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
 _MAX_KINDS = 4096  # of steps, whose times are known
 _QUICK_SECONDS = 0.3  # an agent whose step takes longer goes to the slow lane
-_QUICK_PASSAGES = 20  # what a question or a click may read in the quick lane
+_QUICK_PASSAGES = 20  # what a question or a click may read outside the slow lane
 _LATEST = 0.5  # the weight of the latest time in the mean
 
 
@@ -52,10 +54,12 @@ class StepJob:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The session after the step, and the agent's notes on it."""
+    """The session after the step, the agent's notes on it, and the bytes of each."""
 
     session: Session
     notes: StepNotes | None = None
+    size: int = 0
+    notes_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,11 @@ class StepTimes:
     def __init__(self) -> None:
         self._seconds: dict[Hashable, float] = {}
 
-    def is_quick(self, job: StepJob) -> bool:
+    def lane(self, job: StepJob) -> Lane:
         """A person's click is bounded by what it reads; on a busy machine its time would say the wrong thing."""
         if job.agent is None:
-            return job.settings.hits <= _QUICK_PASSAGES
-        return self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS
+            return "people" if job.settings.hits <= _QUICK_PASSAGES else "slow"
+        return "quick" if self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS else "slow"
 
     def add(self, jobs: Sequence[StepJob], seconds: float) -> None:
         """`seconds` is what one of the jobs took. An unknown agent's first time counts in full."""
@@ -86,7 +90,7 @@ class StepTimes:
 
 
 class SessionWorker:
-    """Runs the steps of all sessions, in two lanes."""
+    """Runs the steps of all sessions, in three lanes."""
 
     def __init__(
         self, engines: Mapping[str, Engine], reader: Reader, max_batch: int, on_batch: OnBatch = lambda size: None
@@ -95,20 +99,22 @@ class SessionWorker:
         self._lexicons: OrderedDict[int, tuple[Engine, Lexicon]] = OrderedDict()
         self._times = StepTimes()
         self._agent_locks: defaultdict[int, Lock] = defaultdict(Lock)  # an agent acts in one lane at a time
-        self._lanes: tuple[Batcher[StepJob, StepResult], ...] = tuple(
-            Batcher(partial(self._run_batch, {}), max_batch, f"orienteer-steps-{lane}", on_batch, _passages_to_read)
-            for lane in ("slow", "quick")
-        )
+        self._lanes: dict[Lane, Batcher[StepJob, StepResult]] = {
+            lane: Batcher(
+                partial(self._run_batch, {}), max_batch, f"orienteer-steps-{lane}", on_batch, _passages_to_read
+            )
+            for lane in get_args(Lane)
+        }
 
     async def run(self, job: StepJob) -> StepResult:
-        return await self._lanes[self._times.is_quick(job)].do(job)
+        return await self._lanes[self._times.lane(job)].do(job)
 
     @property
     def alive(self) -> bool:
-        return all(lane.alive for lane in self._lanes)
+        return all(lane.alive for lane in self._lanes.values())
 
     def close(self) -> None:
-        for lane in self._lanes:
+        for lane in self._lanes.values():
             lane.close()
 
     def environment(self, index: str, settings: Settings, engine: Engine | None = None) -> Environment:
@@ -119,7 +125,9 @@ class SessionWorker:
         return environment
 
     def _lexicon(self, engine: Engine) -> Lexicon:
-        _, lexicon = self._lexicons.setdefault(id(engine), (engine, Lexicon(engine)))
+        if id(engine) not in self._lexicons:
+            self._lexicons[id(engine)] = engine, Lexicon(engine)
+        _, lexicon = self._lexicons[id(engine)]
         while len(self._lexicons) > _MAX_ENVIRONMENTS:
             self._lexicons.popitem(last=False)
         return lexicon
@@ -225,7 +233,8 @@ def _take_steps(
             session = ended(job.session, "error", f"the agent failed: {type(decision).__name__}: {decision}")
         if session.ended is None and session.refinements_made >= job.settings.steps:
             session = ended(session, "steps")
-        results.append(StepResult(session, decision.notes if isinstance(decision, _Decision) else None))
+        notes = decision.notes if isinstance(decision, _Decision) else None
+        results.append(StepResult(session, notes, deep_size(session), deep_size(notes)))
     return results
 
 

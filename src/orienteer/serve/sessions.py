@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,10 +65,11 @@ class ServedSession:
 
     notes     one a step: who took it if not the session's agent, and the agent's notes
     seconds   one a step: how long the client waited
+    probabilities   by step, where they were computed: how likely its answer is right
     stopped   "deadline" where the agent's time ran out
     obstacle  why the session cannot be continued here; empty where it can
     where     the filter that it searches behind
-    size      bytes in memory, used when it was last used: what eviction goes by
+    size      bytes in memory, of its notes among them, used when it was last used: what eviction goes by
     """
 
     id: str
@@ -81,13 +82,19 @@ class ServedSession:
     record: Record | None = None
     notes: list[StepNotes | None] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    probabilities: dict[int, float | None] = field(default_factory=dict)
     parent: str | None = None
     stopped: str | None = None
     busy: bool = False
     obstacle: str = ""
     where: str = ""
     size: int = 0
+    notes_size: int = 0
     used: float = field(default_factory=time.monotonic)
+
+    def snapshot(self) -> ServedSession:
+        """The session as it is now, for another thread to show."""
+        return replace(self, notes=list(self.notes), seconds=list(self.seconds))
 
 
 class SessionStore:
@@ -146,8 +153,9 @@ class SessionStore:
 class SessionManager:
     """All sessions in memory, and those saved in `store`.
 
-    Where memory or the number of sessions exceeds its limit, the one with the largest product of idle time and bytes
-    goes first: somebody who loads large files displaces those files, not everybody's small sessions.
+    Where there are too many sessions, the one that was used longest ago goes. Where they have too many bytes, the one
+    with the largest product of idle time and bytes goes first: somebody who loads large files displaces those files,
+    not everybody's small sessions.
     """
 
     def __init__(self, worker: SessionWorker, store: SessionStore, limits: Limits) -> None:
@@ -157,6 +165,10 @@ class SessionManager:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def bytes_in_memory(self) -> int:
+        return sum(each.size for each in self._sessions.values())
 
     def newest_first(self) -> list[ServedSession]:
         return list(reversed(self._sessions.values()))
@@ -321,8 +333,9 @@ class SessionManager:
         if len(result.session.steps) > len(served.notes):
             served.notes.append({**(by or {}), **(result.notes or {})} or None)
             served.seconds.append(seconds)
+            served.notes_size += result.notes_size
         if served.id in self._sessions:
-            self._keep(served)
+            self._keep(served, result.size)
 
     def _reopen(self, served: ServedSession) -> Session:
         """The session, open again where its steps were used up or an agent ended it."""
@@ -372,11 +385,12 @@ class SessionManager:
         names = (name for name, engine in self._worker.engines.items() if fingerprint_of(engine) == provenance.index)
         return next(names, "")
 
-    def _keep(self, served: ServedSession) -> ServedSession:
-        served.size, served.used = (
-            deep_size(served.session, served.record, served.notes, served.question),
-            time.monotonic(),
-        )
+    def _keep(self, served: ServedSession, size: int | None = None) -> ServedSession:
+        """`size`: the bytes of its session, where they are known."""
+        if size is None:
+            size = deep_size(served.session, served.record, served.question)
+            served.notes_size = deep_size(served.notes)
+        served.size, served.used = size + served.notes_size, time.monotonic()
         if served.size > self._limits.memory // 8:
             self._sessions.pop(served.id, None)
             raise LimitError(
@@ -387,14 +401,14 @@ class SessionManager:
         return served
 
     def _evict(self, newest: ServedSession) -> None:
-        total, now = sum(each.size for each in self._sessions.values()), time.monotonic()
-        while len(self._sessions) > self._limits.sessions or total > self._limits.memory:
+        total, now = self.bytes_in_memory, time.monotonic()
+        while (too_many := len(self._sessions) > self._limits.sessions) or total > self._limits.memory:
             idle = [each for each in self._sessions.values() if not each.busy and each is not newest]
             if not idle:
                 return
-            largest = max(idle, key=lambda each: (now - each.used) * (each.size + _OVERHEAD))
-            total -= largest.size
-            del self._sessions[largest.id]
+            gone = max(idle, key=_idle_time(now) if too_many else _idle_bytes(now))
+            total -= gone.size
+            del self._sessions[gone.id]
 
     @contextmanager
     def _exclusive(self, served: ServedSession) -> Iterator[None]:
@@ -413,6 +427,14 @@ class SessionManager:
     def _check_running(self) -> None:
         if self.running >= self._limits.running:
             raise TooBusyError(f"{self.running} sessions are at work, as many as this server allows; try again soon")
+
+
+def _idle_time(now: float) -> Callable[[ServedSession], float]:
+    return lambda served: now - served.used
+
+
+def _idle_bytes(now: float) -> Callable[[ServedSession], float]:
+    return lambda served: (now - served.used) * (served.size + _OVERHEAD)
 
 
 def _job(

@@ -109,14 +109,17 @@ class Observation:
 
 
 class Lexicon:
-    """An engine's analysis and idf, cached: the same snippets come back step after step."""
+    """An engine's analysis and idf, cached: the same snippets come back step after step.
 
-    def __init__(self, engine: Engine, size: int = 1 << 16) -> None:
+    A cached text takes some three kilobytes, and each agent of a server has a lexicon.
+    """
+
+    def __init__(self, engine: Engine, texts: int = 1 << 13, terms: int = 1 << 15) -> None:
         def analyse(text: str) -> tuple[str, ...]:
             return tuple(engine.analyze(text))
 
-        self.terms: Callable[[str], tuple[str, ...]] = lru_cache(size)(analyse)
-        self.idf: Callable[[str], float] = lru_cache(size)(lambda term: engine.idf("contents", term))
+        self.terms: Callable[[str], tuple[str, ...]] = lru_cache(texts)(analyse)
+        self.idf: Callable[[str], float] = lru_cache(terms)(lambda term: engine.idf("contents", term))
         # No text has a blank inside a term, so this is the idf of df = 0: a term that the index does not hold.
         self._absent = engine.idf("contents", "no such term")
 

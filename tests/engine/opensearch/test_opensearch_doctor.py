@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import typer
@@ -14,7 +15,8 @@ from typer.testing import CliRunner
 from orienteer.bundled import bundled_passages
 from orienteer.commands.remote import doctor, index_to
 from orienteer.data.jsonl import write_jsonl
-from orienteer.engine.adapters.opensearch import FieldNames, ServiceSettings
+from orienteer.engine.adapters.opensearch import FieldNames, ServiceSettings, service
+from orienteer.engine.adapters.opensearch import doctor as examination
 from orienteer.engine.adapters.opensearch.bulk_load import load
 from orienteer.engine.adapters.opensearch.doctor import Finding, examine
 from orienteer.engine.adapters.opensearch.service import Service
@@ -126,3 +128,15 @@ def test_index_to_loads_files_and_goes_on(double, tmp_path: Path, capsys) -> Non
     write_jsonl(tmp_path / "more.jsonl", [*PASSAGES[50:53], PASSAGES[51]])
     with pytest.raises(DuplicateIdError, match=r"it stands at .*more.jsonl:2, .*more.jsonl:4"):
         index_to([tmp_path / "passages.jsonl", tmp_path / "more.jsonl"], address)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_doctor_shows_no_control_character_and_no_markup_of_the_service(
+    monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    evil = "a field \x1b]0;owned\x07 \x9b31m [red]named so[/red]"
+    monkeypatch.setattr(service, "Service", MagicMock())  # what a service would say is in the finding
+    monkeypatch.setattr(examination, "examine", lambda *given, **more: [Finding("fair", evil, evil)])
+    run = CliRunner().invoke(command(), ["doctor", "--engine", "http://127.0.0.1:9/nothing", *options])
+    assert run.output.count("[red]named so[/red]") == 2
+    assert not {"\x1b", "\x07", "\x9b"} & set(run.output)

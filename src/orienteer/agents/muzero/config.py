@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from orienteer.agents.action_space import Decoding
 from orienteer.agents.muzero.grammar import Fields, Shape
 from orienteer.errors import OrienteerError
+from orienteer.models.checks import check_fields
 
 Gates = Literal["sigmoid", "relu"]
 Targets = Literal["monte-carlo", "n-step"]
 RewardAt = Literal["rules", "words"]
 Unvisited = Literal["worst", "parent"]
 
+
+_MOST = 10_000  # simulations of a search, and children of a node: a tree is allocated whole
 
 # Fields whose names in config.json of a model folder differ, by their path.
 _STORED = {
@@ -113,8 +116,10 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         for name, least in (("simulations", 0), ("children", 1), ("gumbel", 0)):
-            if getattr(self, name) < least:
-                raise OrienteerError(f"{name} = {getattr(self, name)}; expected {least} or more")
+            if not least <= getattr(self, name) <= _MOST:
+                raise OrienteerError(f"{name} = {getattr(self, name)}; expected {least} to {_MOST:,}")
+        if not self.pb_c_base > 0:
+            raise OrienteerError(f"pb_c_base = {self.pb_c_base}; expected more than 0")
         if not 0 < self.discount <= 1:
             raise OrienteerError(f"a discount of {self.discount}; expected more than 0 and at most 1")
         if not 0 <= self.noise_share < 1 or self.noise_alpha <= 0:
@@ -240,7 +245,9 @@ class Config:
             "training": TrainingConfig(**row["training"]),
             "decoding": Decoding.from_dict(row.get("decoding", {})),
         }
-        return cls(**{**row, **parts})
+        config = cls(**{**row, **parts})
+        check_fields(config)
+        return config
 
     def with_options(self, **options: Any) -> Config:
         """A copy with some fields changed, in whichever part they are; None leaves a field as it is."""

@@ -71,9 +71,8 @@ def load_folder(folder: Path) -> MuZeroFiles:
 def _parse(stored: ModelFolder) -> MuZeroFiles:
     entry = stored.entry
     check_features(stored.folder, (entry.get("term_features", ()), entry.get("moment_features", ())))
-    tensors = {name: _widened(value) for name, value in stored.tensors.items()}
     config, notes = Config.from_dict(entry["config"]), entry.get("notes", {})
-    return MuZeroFiles(stored.config, tensors, stored.tokenizer, config, stored.fingerprint, notes)
+    return MuZeroFiles(stored.config, stored.tensors, stored.tokenizer, config, stored.fingerprint, notes)
 
 
 def save_folder(
@@ -92,10 +91,6 @@ def for_shipping(files: MuZeroFiles) -> Tensors:
         name: value.astype(np.float16) if value.ndim == 2 and value.dtype == np.float32 else value
         for name, value in quantise(files.tensors).items()
     }
-
-
-def _widened(value: NDArray[Any]) -> NDArray[Any]:
-    return value.astype(np.float32) if value.dtype == np.float16 else value
 
 
 PUBLISHED = "published.safetensors"

@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from orienteer.data.atomic import atomic_path, atomic_write
 from orienteer.engine.protocol import Engine, StoresTerms, fingerprint_of
 from orienteer.errors import ModelCorruptError, OrienteerError
+from orienteer.models.checks import encode_ids
 from orienteer.reader.encoding import pieces
 from orienteer.session import Term
 from orienteer.session.observation import Source
@@ -131,9 +132,9 @@ class TermTokenizer:
         """The pieces of those terms of an index that have no unknown letter and not too many pieces."""
         for start in range(0, len(terms), 1 << 14):
             batch = list(terms[start : start + (1 << 14)])
-            for encoded in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-                if 0 < len(encoded.ids) <= MOST_PIECES and self._unknown not in encoded.ids:
-                    yield tuple(encoded.ids)
+            for ids in encode_ids(self._tokenizer, batch):
+                if 0 < len(ids) <= MOST_PIECES and self._unknown not in ids:
+                    yield tuple(ids)
 
     def whole_words(self) -> list[str]:
         """The tokens that are complete words."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from orienteer.agents.action_space import Decoding
 from orienteer.agents.encoding import MAX_PIECES, STATE_FEATURES, TERM_FEATURES, check_features
 from orienteer.agents.lookahead.passage_features import FEATURES
+from orienteer.models.checks import check_fields
 from orienteer.models.model_folder import ModelFolder, Tensors, load_model, write_folder
 from orienteer.query import GRAMMARS
 
@@ -66,6 +67,8 @@ def load_folder(folder: Path) -> PointerFiles:
 
 def _parse(stored: ModelFolder) -> PointerFiles:
     layout, decoding = Layout.from_dict(stored.entry["layout"]), Decoding.from_dict(stored.entry["decoding"])
+    check_fields(layout)
+    check_fields(decoding)
     features = layout.term_features, layout.state_features, layout.passage_features
     check_features(stored.folder, features, (TERM_FEATURES, STATE_FEATURES, FEATURES))
     if layout.grammar not in GRAMMARS:

@@ -10,7 +10,7 @@ from typing import Any
 from orienteer.agents.t5.constraints import PassageSpans
 from orienteer.agents.t5.generator import Generator
 from orienteer.agents.t5.model_files import ModelFiles, load_folder
-from orienteer.agents.t5.rendering import TextLayout, render_question
+from orienteer.agents.t5.rendering import TextLayout, check_layout, render_question
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
@@ -74,9 +74,11 @@ class Answerer:
 def _layout_of(files: ModelFiles) -> TextLayout:
     row: Mapping[str, Any] = files.entry.get("layout", {})
     try:
-        return TextLayout(**{**ANSWERER_LAYOUT.as_dict(), **row})
-    except TypeError as error:
+        layout = TextLayout(**{**ANSWERER_LAYOUT.as_dict(), **row})
+        check_layout(layout)
+    except (TypeError, ValueError) as error:
         raise ModelCorruptError(f"the layout of an answerer cannot be read: {error}; train it again") from None
+    return layout
 
 
 def best_passages(session: Session, words: int) -> list[ObservedPassage]:

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from orienteer.errors import ModelCorruptError
 from orienteer.models import model_folder
 from orienteer.models.bert_encoder import vocabulary
-from orienteer.models.checks import number
+from orienteer.models.checks import encode_batch, encode_ids, number
 from orienteer.models.model_folder import ModelFolder, Tensors, kind_of, load_model, write_folder
 
 SHIPPED = Path(__file__).parent / "weights"
@@ -171,11 +171,11 @@ class Codec:
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of texts without special tokens."""
-        return [each.ids for each in self._tokenizer.encode_batch_fast(_encodable(texts), add_special_tokens=False)]
+        return encode_ids(self._tokenizer, _encodable(texts))
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[list[tuple[int, tuple[int, int]]]]:
         """The tokens of texts, each with its characters [start, end)."""
-        encoded = self._tokenizer.encode_batch(_encodable(texts), add_special_tokens=False)
+        encoded = encode_batch(self._tokenizer, _encodable(texts))
         return [list(zip(each.ids, each.offsets, strict=True)) for each in encoded]
 
     def encode_sources(self, texts: Sequence[str], max_length: int) -> list[list[int]]:

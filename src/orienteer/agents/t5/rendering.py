@@ -18,11 +18,13 @@ from typing import Any
 from orienteer.agents.action_space import SLOTS
 from orienteer.agents.t5.model_files import ModelFiles
 from orienteer.errors import ModelCorruptError, QueryError
+from orienteer.models.checks import number
 from orienteer.query import GRAMMARS, Field, Grammar, Op, Operator, Refinement
 from orienteer.query.refinement import clean
 from orienteer.session import Observation, ObservedPassage
 
 STOP_SENTENCE = "Stop."
+_LONGEST = 1 << 14  # tokens of a source or target, words of a passage
 
 _VERBS = {"+": "must", "-": "cannot", "^": "should"}
 _OPS: dict[str, Op] = {"must": "+", "cannot": "-", "should": "^"}
@@ -59,10 +61,18 @@ class Layout(TextLayout):
     grammar: str = "G1"
 
 
+def check_layout(layout: TextLayout) -> None:
+    """Raises ValueError where a number is out of its range: a target's positions are allocated."""
+    row = layout.as_dict()
+    for name, least in (("max_source", 1), ("max_target", 1), ("title_words", 0), ("snippet", 0)):
+        number(row, name, least, _LONGEST)
+
+
 def layout_of(files: ModelFiles) -> Layout:
     row: Mapping[str, Any] = files.entry.get("layout", {})
     try:
         layout = Layout(**row)
+        check_layout(layout)
         if layout.grammar not in GRAMMARS:
             raise ValueError(f"a grammar {layout.grammar!r}")
     except (TypeError, ValueError) as error:

@@ -1,0 +1,142 @@
+"""Writes the tables of docs/hardening.md from the files under results/: probes, mutants, crash points, soak, isolation.
+
+    python tools/hardening_tables.py            # writes them
+    python tools/hardening_tables.py --check    # says which differ, as `make results-check` does
+
+A table stands between `<!-- made: NAME -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "hardening.md"
+RESULTS = ROOT / "results"
+_MADE = re.compile(r"<!-- made: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def table(head: str, rows: Iterable[Iterable[object]]) -> str:
+    names = head.split(" | ")
+    lines = [f"| {head} |", "|" + "---|" * len(names)]
+    return "\n".join([*lines, *("| " + " | ".join(map(_cell, row)) + " |" for row in rows)])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text())
+
+
+def probes() -> str:
+    rows = []
+    for row in _read("probes/probes.json"):
+        file, _, test = row["test"].partition("::")
+        rows.append(
+            (
+                row["probe"],
+                f"`{file.removeprefix('tests/')}`: {test.removeprefix('test_').replace('_', ' ')}",
+                row["without_the_fix"],
+            )
+        )
+    return table("probe | test | without the fix", rows)
+
+
+def mutants() -> str:
+    rows = []
+    for name, what in (("index", "index, kernels with bounds checks"), ("models", "model folders")):
+        found = _read(f"mutate/{name}.json")
+        steps, failures = found["steps"], len(found["failures"])
+        opened = steps["open: refused"], steps["open: went well"]
+        rows.append((what, found["tried"], *opened, found["outcomes"], failures, f"`results/mutate/{name}.json`"))
+    return table("what | mutants | refused at opening | opened | outcomes | failures | file", rows)
+
+
+def crash_points() -> str:
+    rows = []
+    for name in ("session", "training", "index", "sync"):
+        found = _read(f"crash-points/{name}.json")
+        for row in found["points"]:
+            counts = row["points"], row.get("old", 0), row.get("new", 0)
+            lost = sum(line.startswith(f"{row['operation']}, {row['fault']} at") for line in found["failures"])
+            rows.append((row["operation"], row["fault"], *counts, lost))
+    total = ["all", "", *(sum(row[column] for row in rows) for column in range(2, 6))]
+    return table("operation | fault | points | old state | new state | lost", [*rows, total])
+
+
+def soak() -> str:
+    found = _read("soak/soak.json")
+    memory, half = found["memory"], found["memory_mb_second_half"]
+    marks = [memory[round(part * (len(memory) - 1) / 8)] for part in range(9)]
+    faults = ", ".join(f"{count} × {kind}" for kind, count in found["faults"].items()) or "none"
+    unfinished = "" if found["done"] else " **It was ended before its time.**"
+    said = (
+        f"{found['requests']:,} requests of {found['clients']} clients in {found['minutes']:.0f} minutes, one every "
+        f"{found['pace_seconds']:g} seconds a client (`results/soak/soak.json`).{unfinished} Faults: {faults}; "
+        f"{found['sessions_checked']:,} sessions were\nlooked at again. In the second half memory was between "
+        f"{half[0]:.0f} and {half[1]:.0f} MB; its slope was {found['memory_mb_per_hour_second_half']:+.1f} MB an hour."
+    )
+    over_time = table(
+        "minute | memory MB | sessions | MB of sessions | CPU seconds of the server",
+        ((m["minute"], m["mb"], m["sessions"], m["session_mb"], m["cpu_seconds"]) for m in marks),
+    )
+    actions = sorted(found["actions"].items(), key=lambda item: -item[1]["count"])
+    by_action = table(
+        "action | count | p50 ms | p99 ms",
+        ((name, row["count"], row["p50_ms"], row["p99_ms"]) for name, row in actions),
+    )
+    return f"{said}\n\n{over_time}\n\n{by_action}"
+
+
+def isolation() -> str:
+    before, after = (_read(f"isolation/{name}.json") for name in ("before", "after"))
+    rows = []
+    for action, row in after["actions"].items():
+        old = before["actions"][action]
+        cells = [f"{each[f'{phase}_p99_ms']:,.1f}" for each in (old, row) for phase in ("alone", "beside")]
+        medians = f"{row['alone_p50_ms']:,.1f}", f"{row['beside_p50_ms']:,.1f}"
+        counts = f"{row['count_alone']:,} / {row['count_beside']:,}"
+        rows.append((action, counts, *cells[:2], f"{old['p99_ratio']:.2f}", *medians, *cells[2:], _bold(row)))
+    head = "action | count alone / beside | before: p99 alone | beside | ratio | after: p50 alone | beside | p99 alone"
+    made = table(f"{head} | beside | ratio", rows)
+    health = [
+        (
+            name,
+            each["health"]["count"],
+            *(f"{each['health'][key]:.2f}" for key in ("p50_ms", "p99_ms", "server_cpu_ms")),
+        )
+        for name, each in (("before", before), ("after", after))
+    ]
+    return f"{made}\n\n" + table("/health on one connection | requests | p50 ms | p99 ms | server's CPU ms", health)
+
+
+def _bold(row: dict[str, float]) -> str:
+    ratio = f"{row['p99_ratio']:.2f}"
+    return ratio if row["p99_ratio"] <= 3 else f"**{ratio}**"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "probes": probes, "mutants": mutants, "crash-points": crash_points, "soak": soak, "isolation": isolation,
+}  # fmt: skip
+
+
+def main() -> None:
+    text = DOCUMENT.read_text()
+    made = _MADE.sub(lambda found: f"<!-- made: {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->", text)
+    if "--check" not in sys.argv:
+        DOCUMENT.write_text(made)
+    elif made != text:
+        sys.exit(f"{DOCUMENT.name}: a table differs from its file under results/; run tools/hardening_tables.py")
+
+
+if __name__ == "__main__":
+    main()
