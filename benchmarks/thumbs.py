@@ -1,6 +1,6 @@
 """Twenty simulated thumbs: what `learn` makes of them, judged on questions that gave none.
 
-orienteer bench thumbs --index scifact-index --beir scifact --out results/workshop/thumbs.json
+orienteer bench thumbs --index scifact-index --beir scifact --out results/workshop/thumbs-scifact.json
 
 A draw takes random questions of one split and gives thumbs as a person would: up for the judged passages among BM25's
 first ten, down for one of the others, until there are twenty. Rankings are judged on all questions of the other

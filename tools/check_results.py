@@ -5,7 +5,7 @@ A table is checked where a comment before it names its file:
     <!-- checked: results/agents/test -->                       columns are measures of this folder's summaries
     <!-- checked: results/agents -->                            a column head names the set: `dev` NDCG@5
     <!-- checked: results/agents NDCG@5 / Top-5 / read -->      a cell holds several measures, with slashes between
-    <!-- checked: results/workshop/thumbs.json -->              a row's name is a path in the file: `both.ratio`
+    <!-- checked: results/workshop/thumbs-scifact.json -->      a row's name is a path in the file: `both.ratio`
 
 A row is an agent's: the first name in backticks. Every number must equal the file's, rounded as the table rounds it.
 """

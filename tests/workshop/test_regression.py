@@ -114,8 +114,8 @@ def test_rankings_of_tune_and_of_learn_are_read(tmp_path: Path) -> None:
     assert read_changes(file) == Changes(Setting(k1=2.0))
     row = {"setting": Setting(b=0.5)._asdict(), "synonyms": {"a": ["b"]}, "boosts": {"c": 1.0}}
     for kind, expected in (
-        ("boosts", Changes(Setting(b=0.5), boosts={"c": 1.0})), ("nothing", Changes()),
-        ("synonyms", Changes(Setting(b=0.5), {"a": ("b",)})),
+        ("boosts", Changes(boosts={"c": 1.0})), ("synonyms", Changes(synonyms={"a": ("b",)})), ("nothing", Changes()),
+        ("all", Changes(Setting(b=0.5), {"a": ("b",)}, {"c": 1.0})),
     ):  # fmt: skip
         file.write_text(json.dumps(row | {"recommended": kind}))
         assert read_changes(file) == expected
