@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from orienteer.dense.config import TrainConfig
 from orienteer.dense.train import train
 from orienteer.engine import EmbeddedEngine, build_index, open_index
 from orienteer.errors import TrainingError
+from orienteer.training.loop import Progress
 
 
 def sentence(draw: random.Random) -> str:
@@ -66,26 +68,19 @@ def test_a_student_comes_near_to_its_teacher_and_the_runtime_opens_it(
 def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
     tmp_path: Path, passages: EmbeddedEngine, questions: list[str]
 ) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    # The rounded end of a schedule depends on its length, so the first part must have the length of the whole.
+    whole, parts = tmp_path / "whole", replace(config(tmp_path / "parts", 6), judge_steps=2, checkpoint_minutes=0.0)
     straight = train(passages, questions, config(whole, 6)).state_dict()
-    stopped = 0
+    seen: list[int] = []
 
-    class Enough(Exception):
-        pass
+    def stop_at_four(progress: Progress) -> None:
+        seen.append(progress.step)
+        if progress.step == 4:
+            raise InterruptedError
 
-    def stop(progress: object) -> None:
-        nonlocal stopped
-        stopped += 1
-        raise Enough
-
-    from dataclasses import replace
-
-    halfway = replace(config(parts, 6), judge_steps=3)
-    with pytest.raises(Enough):
-        train(passages, questions, halfway, stop)
-    assert stopped == 1
-    resumed = train(passages, questions, halfway).state_dict()
+    with pytest.raises(InterruptedError):
+        train(passages, questions, parts, stop_at_four)
+    resumed = train(passages, questions, parts, lambda progress: seen.append(progress.step)).state_dict()
+    assert seen == [2, 4, 4, 6]  # it went on after its last checkpoint, that of the third step
     assert all((straight[name] == resumed[name]).all() for name in straight)
 
 

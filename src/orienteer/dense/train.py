@@ -69,7 +69,8 @@ def train(
         turned = [text for _, batch in islice(texts.batches({}, 0), _ROTATED // config.batch) for text in batch]
         config.out.mkdir(parents=True, exist_ok=True)
         atomic_write(config.out / _ROTATION, save_safetensors({"rotation": _rotation(model, teacher, turned).numpy()}))
-    rotation = torch.from_numpy(load_safetensors((config.out / _ROTATION).read_bytes())["rotation"])
+    # A copy lies in memory as torch likes it: the bits of a product may depend on where its factors lie.
+    rotation = torch.from_numpy(load_safetensors((config.out / _ROTATION).read_bytes())["rotation"]).clone()
     wanted = _vectors(teacher, judged) @ rotation
 
     def loss(part: list[Text], batch: list[Text]) -> tuple[Tensor, Mapping[str, Tensor]]:
