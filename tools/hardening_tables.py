@@ -105,7 +105,7 @@ def isolation() -> str:
         cells = [f"{each[f'{phase}_p99_ms']:,.1f}" for each in (old, row) for phase in ("alone", "beside")]
         medians = f"{row['alone_p50_ms']:,.1f}", f"{row['beside_p50_ms']:,.1f}"
         counts = f"{row['count_alone']:,} / {row['count_beside']:,}"
-        rows.append((action, counts, *cells[:2], f"{old['p99_ratio']:.2f}", *medians, *cells[2:], _bold(row)))
+        rows.append((action, counts, *cells[:2], _ratio(old), *medians, *cells[2:], _ratio(row)))
     head = "action | count alone / beside | before: p99 alone | beside | ratio | after: p50 alone | beside | p99 alone"
     made = table(f"{head} | beside | ratio", rows)
     health = [
@@ -119,9 +119,10 @@ def isolation() -> str:
     return f"{made}\n\n" + table("/health on one connection | requests | p50 ms | p99 ms | server's CPU ms", health)
 
 
-def _bold(row: dict[str, float]) -> str:
+def _ratio(row: dict[str, float]) -> str:
     ratio = f"{row['p99_ratio']:.2f}"
-    return ratio if row["p99_ratio"] <= 3 else f"**{ratio}**"
+    shown = ratio if row["p99_ratio"] <= 3 else f"**{ratio}**"
+    return f"{shown} [{row['p99_ratio_low']:.1f}, {row['p99_ratio_high']:.1f}]"
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -129,9 +129,10 @@ FIXES = (
     Fix("a passage of a megabyte", "reader/encoding.py", " and len(starts) < MAX_WINDOWS", "",
         f"{_MODELS}::test_a_passage_of_a_megabyte_makes_no_more_windows_than_a_reader_reads"),
     Fix("a step that reads a hundred passages", "serve/session_worker.py",
-        '"people" if job.settings.hits <= _QUICK_PASSAGES else "slow"', '"people"',
+        '        if job.settings.hits > _QUICK_PASSAGES:\n            return "slow"\n', "",
         f"{_SESSIONS}::test_a_step_that_takes_long_does_not_hold_up_the_quick_ones"),
-    Fix("a click behind an agent", "serve/session_worker.py", '"quick" if self._seconds', '"people" if self._seconds',
+    Fix("a click behind an agent", "serve/session_worker.py",
+        ' if isinstance(job.session, Question) else "clicks"', "",
         f"{_SESSIONS}::test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet"),
     # Server
     Fix("44 ms on a kept connection", "serve/http_server.py",
