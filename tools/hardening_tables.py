@@ -53,7 +53,10 @@ def probes() -> str:
 
 def mutants() -> str:
     rows = []
-    for name, what in (("index", "index, kernels with bounds checks"), ("models", "model folders")):
+    for name, what in (
+        ("index", "index, kernels with bounds checks"), ("index-deltas", "the same, with deltas among them"),
+        ("models", "model folders"),
+    ):  # fmt: skip
         found = _read(f"mutate/{name}.json")
         steps, failures = found["steps"], len(found["failures"])
         opened = steps["open: refused"], steps["open: went well"]
@@ -78,11 +81,11 @@ def soak() -> str:
     memory, half = found["memory"], found["memory_mb_second_half"]
     marks = [memory[round(part * (len(memory) - 1) / 8)] for part in range(9)]
     faults = ", ".join(f"{count} × {kind}" for kind, count in found["faults"].items()) or "none"
-    unfinished = "" if found["done"] else " **It was ended before its time.**"
+    unfinished = "" if found["done"] else " **It was not at its end.**"
     said = (
         f"{found['requests']:,} requests of {found['clients']} clients in {found['minutes']:.0f} minutes, one every "
-        f"{found['pace_seconds']:g} seconds a client (`results/soak/soak.json`).{unfinished} Faults: {faults}; "
-        f"{found['sessions_checked']:,} sessions were\nlooked at again. In the second half memory was between "
+        f"{found['pace_seconds']:g} seconds a client (`results/soak/soak.json`).{unfinished}\nFaults: {faults}; "
+        f"{found['sessions_checked']:,} sessions were looked at again.\nIn the second half memory was between "
         f"{half[0]:.0f} and {half[1]:.0f} MB; its slope was {found['memory_mb_per_hour_second_half']:+.1f} MB an hour."
     )
     over_time = table(
