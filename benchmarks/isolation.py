@@ -27,6 +27,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+import numpy as np
+
 from soak import cpu_seconds, serving
 
 HEAVY = "muzero[hits=100]"
@@ -162,7 +164,15 @@ def _row(alone: list[float], beside: list[float]) -> dict[str, float]:
         row[f"{name}_p50_ms"] = round(1000 * median(values), 1)
         row[f"{name}_p99_ms"] = round(1000 * _p99(values), 1)
     row["p99_ratio"] = round(row["beside_p99_ms"] / row["alone_p99_ms"], 2)
+    row["p99_ratio_low"], row["p99_ratio_high"] = _interval(alone, beside)
     return row
+
+
+def _interval(alone: list[float], beside: list[float], draws: int = 2000) -> list[float]:
+    """95 % of the ratio of p99, by bootstrap."""
+    rng = np.random.default_rng(0)
+    one, other = (np.quantile(rng.choice(each, (draws, len(each))), 0.99, axis=1) for each in (alone, beside))
+    return [round(float(bound), 2) for bound in np.quantile(other / one, (0.025, 0.975))]
 
 
 def run(seconds: float, out: Path | None, as_json: bool) -> bool:

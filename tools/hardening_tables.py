@@ -53,7 +53,10 @@ def probes() -> str:
 
 def mutants() -> str:
     rows = []
-    for name, what in (("index", "index, kernels with bounds checks"), ("models", "model folders")):
+    for name, what in (
+        ("index", "index, kernels with bounds checks"), ("index-deltas", "the same, with deltas among them"),
+        ("models", "model folders"),
+    ):  # fmt: skip
         found = _read(f"mutate/{name}.json")
         steps, failures = found["steps"], len(found["failures"])
         opened = steps["open: refused"], steps["open: went well"]
@@ -78,11 +81,11 @@ def soak() -> str:
     memory, half = found["memory"], found["memory_mb_second_half"]
     marks = [memory[round(part * (len(memory) - 1) / 8)] for part in range(9)]
     faults = ", ".join(f"{count} × {kind}" for kind, count in found["faults"].items()) or "none"
-    unfinished = "" if found["done"] else " **It was ended before its time.**"
+    unfinished = "" if found["done"] else " **It was not at its end.**"
     said = (
         f"{found['requests']:,} requests of {found['clients']} clients in {found['minutes']:.0f} minutes, one every "
-        f"{found['pace_seconds']:g} seconds a client (`results/soak/soak.json`).{unfinished} Faults: {faults}; "
-        f"{found['sessions_checked']:,} sessions were\nlooked at again. In the second half memory was between "
+        f"{found['pace_seconds']:g} seconds a client (`results/soak/soak.json`).{unfinished}\nFaults: {faults}; "
+        f"{found['sessions_checked']:,} sessions were looked at again.\nIn the second half memory was between "
         f"{half[0]:.0f} and {half[1]:.0f} MB; its slope was {found['memory_mb_per_hour_second_half']:+.1f} MB an hour."
     )
     over_time = table(
@@ -105,7 +108,7 @@ def isolation() -> str:
         cells = [f"{each[f'{phase}_p99_ms']:,.1f}" for each in (old, row) for phase in ("alone", "beside")]
         medians = f"{row['alone_p50_ms']:,.1f}", f"{row['beside_p50_ms']:,.1f}"
         counts = f"{row['count_alone']:,} / {row['count_beside']:,}"
-        rows.append((action, counts, *cells[:2], f"{old['p99_ratio']:.2f}", *medians, *cells[2:], _bold(row)))
+        rows.append((action, counts, *cells[:2], _ratio(old), *medians, *cells[2:], _ratio(row)))
     head = "action | count alone / beside | before: p99 alone | beside | ratio | after: p50 alone | beside | p99 alone"
     made = table(f"{head} | beside | ratio", rows)
     health = [
@@ -119,9 +122,10 @@ def isolation() -> str:
     return f"{made}\n\n" + table("/health on one connection | requests | p50 ms | p99 ms | server's CPU ms", health)
 
 
-def _bold(row: dict[str, float]) -> str:
+def _ratio(row: dict[str, float]) -> str:
     ratio = f"{row['p99_ratio']:.2f}"
-    return ratio if row["p99_ratio"] <= 3 else f"**{ratio}**"
+    shown = ratio if row["p99_ratio"] <= 3 else f"**{ratio}**"
+    return f"{shown} [{row['p99_ratio_low']:.1f}, {row['p99_ratio_high']:.1f}]"
 
 
 TABLES: dict[str, Callable[[], str]] = {

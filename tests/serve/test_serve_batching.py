@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -12,6 +13,7 @@ from serving_world import TIMEOUT, GatedReader, MakeClient, wait_until_running
 
 from orienteer.serve import Limits
 from orienteer.serve.batching import Batcher, QueuedJob, batch_or_one_by_one, next_batch
+from orienteer.serve.memory import freeze_heap
 
 
 def test_what_waits_goes_in_one_batch_in_the_order_it_came() -> None:
@@ -177,3 +179,13 @@ def test_more_agents_than_allowed_are_told_to_come_back(make_client: MakeClient)
     assert refused[0].headers["retry-after"]
     assert "try again" in refused[0].json()["message"]
     assert ask(9).status_code == 200
+
+
+def test_what_a_server_is_made_of_is_not_collected_again() -> None:
+    kept = [[number] for number in range(1000)]
+    try:
+        freeze_heap()
+        assert gc.get_freeze_count() > len(kept)
+        assert not any(each is kept for each in gc.get_objects())
+    finally:
+        gc.unfreeze()

@@ -69,7 +69,7 @@ def serve(
         raise MissingExtraError("uvicorn", "serve") from None
     from orienteer.bundled import bundled_questions
     from orienteer.serve import Limits, make_app
-    from orienteer.serve.memory import bound_heap, trim_heap
+    from orienteer.serve.memory import bound_heap, freeze_heap
     from orienteer.serve.security import is_loopback
 
     bound_heap()
@@ -101,7 +101,7 @@ def serve(
             import webbrowser
 
             webbrowser.open(page)
-        trim_heap()
+        freeze_heap()
         sys.setswitchinterval(_SWITCH_SECONDS)
         with offered({} if token or reader else named) as local:
             run_http(app, [listener, *local])

@@ -1,6 +1,6 @@
 """Steps of many sessions in one batch: engine, reader and each agent get one call for all queued steps.
 
-There are three lanes, a thread each: for what people do, for agents whose steps take little time, and for all the rest.
+There are three lanes, a thread each: for clicks; for questions, and agents whose steps take little time; for the rest.
 A batch cannot be interrupted, so in one lane whoever clicks would wait for the whole step of a tree search or for a
 hundred passages to be read; beside it, he shares the cores with it. How long an agent's steps take is measured as they
 are taken. benchmarks/isolation.py measures what a light user notices.
@@ -27,7 +27,7 @@ from orienteer.session.environment import ended
 from orienteer.session.observation import observe
 
 T = TypeVar("T")
-Lane = Literal["slow", "quick", "people"]
+Lane = Literal["slow", "quick", "clicks"]
 
 _UNLIMITED = 1 << 30
 _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
@@ -75,10 +75,15 @@ class StepTimes:
         self._seconds: dict[Hashable, float] = {}
 
     def lane(self, job: StepJob) -> Lane:
-        """A person's click is bounded by what it reads; on a busy machine its time would say the wrong thing."""
-        if job.agent is None:
-            return "people" if job.settings.hits <= _QUICK_PASSAGES else "slow"
-        return "quick" if self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS else "slow"
+        """What a person does is bounded by what it reads; on a busy machine its time would say the wrong thing.
+
+        Questions are in the lane of the agents that go on from them, where priorities keep the two in balance.
+        """
+        if job.agent is not None:
+            return "quick" if self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS else "slow"
+        if job.settings.hits > _QUICK_PASSAGES:
+            return "slow"
+        return "quick" if isinstance(job.session, Question) else "clicks"
 
     def add(self, jobs: Sequence[StepJob], seconds: float) -> None:
         """`seconds` is what one of the jobs took. An unknown agent's first time counts in full."""
