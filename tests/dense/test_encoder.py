@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bare_bert import bare_tensors, save_bare, slow_vector
+from safetensors.numpy import save as save_safetensors
 
 from orienteer.dense import TextEncoder
 from orienteer.dense.encoder import PIECES, default_folder
@@ -54,6 +55,13 @@ def test_progress_counts_every_text(encoder: TextEncoder) -> None:
     told: list[int] = []
     encoder.encode(TEXTS, told.append)
     assert told == list(range(1, len(TEXTS) + 1))
+
+
+def test_numbers_of_places_that_older_programs_store_are_passed_over(tmp_path: Path, encoder: TextEncoder) -> None:
+    folder = save_bare(tmp_path / "bert")
+    numbers = {"embeddings.position_ids": np.arange(256)[None]}
+    (folder / "model.safetensors").write_bytes(save_safetensors({**bare_tensors(), **numbers}))
+    assert (TextEncoder.from_pretrained(folder, threads=1).encode(TEXTS) == encoder.encode(TEXTS)).all()
 
 
 def test_names_with_the_prefix_of_a_larger_model_are_the_same_weights(tmp_path: Path, encoder: TextEncoder) -> None:
