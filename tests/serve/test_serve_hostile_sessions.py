@@ -23,7 +23,7 @@ from orienteer.reader.protocol import Reading
 from orienteer.serve import Limits
 from orienteer.serve.memory import deep_size
 from orienteer.serve.schemas import session_view
-from orienteer.serve.session_worker import SessionWorker, StepJob
+from orienteer.serve.session_worker import SessionWorker, StepJob, StepTimes
 from orienteer.session import STOP, Action, Observation, Settings
 
 QUESTION = "who lit the first lamp on the reef"
@@ -307,6 +307,12 @@ def test_an_agent_that_was_slow_goes_to_the_slow_lane_and_acts_once_at_a_time() 
     asyncio.run(play())
     worker.close()
     assert agent.most == 1
+
+
+def test_an_agent_that_reads_much_at_a_step_is_slow_before_its_time_is_known() -> None:
+    times, question = StepTimes(), Question("l", QUESTION)
+    wide, narrow = (StepJob("lighthouses", question, Settings(hits=n), agent=SlowAgent()) for n in (100, 5))
+    assert (times.lane(wide), times.lane(narrow)) == ("slow", "quick")
 
 
 class GatedAgent:

@@ -33,7 +33,7 @@ _UNLIMITED = 1 << 30
 _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
 _MAX_KINDS = 4096  # of steps, whose times are known
 _QUICK_SECONDS = 0.3  # an agent whose step takes longer goes to the slow lane
-_QUICK_PASSAGES = 20  # what a question or a click may read outside the slow lane
+_QUICK_PASSAGES = 20  # what a step may read outside the slow lane
 _LATEST = 0.5  # the weight of the latest time in the mean
 
 
@@ -79,10 +79,10 @@ class StepTimes:
 
         Questions are in the lane of the agents that go on from them, where priorities keep the two in balance.
         """
-        if job.agent is not None:
-            return "quick" if self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS else "slow"
         if job.settings.hits > _QUICK_PASSAGES:
             return "slow"
+        if job.agent is not None:
+            return "quick" if self._seconds.get(_kind(job), 0.0) <= _QUICK_SECONDS else "slow"
         return "quick" if isinstance(job.session, Question) else "clicks"
 
     def add(self, jobs: Sequence[StepJob], seconds: float) -> None:
