@@ -115,7 +115,7 @@ def index(
         skipped = f", {bad:,} bad rows left out" if bad else ""
         terms = f", {manifest.counts['terms']:,} terms" if manifest.base is None else ""
         where = plain(str(out_dir))
-        out.print(f"{manifest.passages:,} passages{terms} in {where} ({seconds:.1f} s{skipped})")
+        out.print(f"{manifest.passages:,} passages{terms} in {where} ({seconds:.1f} s{skipped})", soft_wrap=True)
     vectors = _make_vectors(out_dir, encoder, as_json) if encoder is not None else None
     if as_json:
         print_json({"index": str(out_dir), **manifest.counts, "passages": manifest.passages, "bad_rows": bad,
