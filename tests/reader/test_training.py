@@ -17,6 +17,7 @@ from tiny import CONFIG, tiny_tokenizer  # noqa: E402
 
 from orienteer.data import Passage  # noqa: E402
 from orienteer.errors import ModelMissingError, TrainingError  # noqa: E402
+from orienteer.models.bfloat16 import compute_in_bfloat16  # noqa: E402
 from orienteer.models.fake_quantization import rounded  # noqa: E402
 from orienteer.reader import TrainedReader  # noqa: E402
 from orienteer.reader.batches import batches, cut_whole, groups_of, piece_span  # noqa: E402
@@ -306,6 +307,21 @@ def test_the_runtime_pools_as_training_does(cross_encoder: Path, tmp_path: Path)
     assert starts == pytest.approx(start[0, low : low + len(window.offsets)].numpy(), abs=1e-4)
     again = ReaderModel.from_pretrained(tmp_path)
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in model.state_dict().items())
+
+
+def test_bfloat16_stays_near_float32_and_learns(base: Path, tmp_path: Path):
+    exact = ReaderModel.from_pretrained(base).eval()
+    half = ReaderModel.from_pretrained(base).eval()
+    compute_in_bfloat16(half.encoder)
+    with torch.no_grad():
+        wanted, found = exact(*example_inputs()), half(*example_inputs())
+    assert all(value.dtype == torch.float32 for value in found)
+    assert not torch.equal(wanted[0], found[0])
+    assert torch.allclose(wanted[0], found[0], atol=0.3)
+    seen: list[float] = []
+    run = config(base, tmp_path, steps=150, learning_rate=3e-3, show_seconds=0.0, freeze_embeddings=False)
+    train(rows(), replace(run, bfloat16=True), show=lambda progress: seen.append(sum(progress.losses.values())))
+    assert sum(seen[-10:]) < 0.6 * sum(seen[:10])
 
 
 def test_only_sources_that_teach_ranking_get_more_negatives():

@@ -149,16 +149,16 @@ def train_likeness(options: LikenessOptions) -> None:
 
 @with_options(EncoderConfig)
 def train_encoder(config: EncoderConfig) -> None:
-    """Teach a small bi-encoder a large one's vectors; run it again after a kill and it goes on.
+    """Teach a bi-encoder which passages hold an answer; run it again after a kill and it goes on.
 
-    orienteer train encoder --teacher BGE --base MINILM --index my-index --questions train.jsonl --minutes 60 --out DIR
+    orienteer train encoder --base MINILM --rows taught.jsonl.zst --minutes 60 --out DIR
     """
     _need_torch()
     from orienteer.dense.train import train
-    from orienteer.engine import open_index
+    from orienteer.reader.mining import read_rows
 
     _need_end(config.minutes, config.steps)
-    train(open_index(config.index), [each.question for each in questions_of(config.questions)], config, _show)
+    train([row for path in config.rows for row in read_rows(path)], config, _show)
     out.print(f"{config.out}: index with it by --dense {config.out}", markup=False)
 
 

@@ -10,21 +10,25 @@ from orienteer.training.config import LoopConfig, option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig(LoopConfig):
-    """Texts, then the model, then rates; what has no help text is for Python alone.
+    """Rows, then the model, then rates; what has no help text is for Python alone.
 
-    part          texts a thread takes at once
+    passages      of a question in a step: one that holds the answer, the others do not
+    scale         a cosine of 1 as a logit
+    held_out      questions to judge on, which are never trained on
     rounded_part  the last part of the schedule, which computes as int8 will
     """
 
-    index: Path = option("index whose passages are encoded")
-    questions: tuple[Path, ...] = option("files of questions; may be repeated")
-    teacher: Path = option("folder of a bi-encoder, such as bge-small")
+    rows: tuple[Path, ...] = option("files of mined rows, best with teachers' scores; may be repeated")
     base: str = option("a BERT to start from, best a small sentence encoder: folder or hub name")
     layers: tuple[int, ...] = option("layers of the base that the student keeps; none: all", ())
-    batch: int = option("texts a step, a third of them questions", 48, min=3)
-    learning_rate: float = option("at the end of the warm-up", 3e-4)
-    warmup: float = 0.03
+    batch: int = option("questions a step", 8, min=2)
+    learning_rate: float = option("at the end of the warm-up", 5e-5)
+    teacher_weight: float = option("of the teachers' order, beside what is known of the answer", 1.0, min=0.0)
+    bfloat16: bool = option("three times as fast where `lscpu` names avx512_bf16, slower elsewhere", False)
+    passages: int = 8
+    scale: float = 20.0
+    held_out: int = 200
+    warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
-    part: int = 8
     rounded_part: float = 0.2

@@ -1,9 +1,8 @@
-"""A small bi-encoder taught by a large one: texts in, the teacher's vectors out (needs `[train]`).
+"""A bi-encoder learns which passages hold an answer: mined rows in, an encoder's folder out (needs `[train]`).
 
-The student learns, text by text, the teacher's vectors; no label is needed. Vectors matter by their cosines alone,
-which a rotation leaves as they are: so the teacher's are turned, before training, to where they are nearest to what the
-student gives already (orthogonal Procrustes). What the teacher writes before a question the student learns to do
-without.
+Of each question's passages, one that holds the answer is to be nearest, before those that do not and before the
+passages of the other questions of a step (InfoNCE); and the cosines of a question's own passages follow the order that
+teachers gave them (cross-entropy of the softmaxes).
 """
 
 from __future__ import annotations
@@ -16,104 +15,126 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
-from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import BertModel
 
+from orienteer.data import Passage
 from orienteer.data.atomic import atomic_write
 from orienteer.dense.config import TrainConfig
-from orienteer.dense.encoder import TextEncoder
-from orienteer.engine.protocol import StoresPassages
 from orienteer.errors import TrainingError
+from orienteer.models.bfloat16 import compute_in_bfloat16
 from orienteer.models.fake_quantization import rounded
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, quantise
 from orienteer.reader.bi_encoder import PIECES
 from orienteer.reader.encoding import Marks, pieces
+from orienteer.reader.evaluate import auc
+from orienteer.reader.mining import Evidence, TrainingRow
 from orienteer.reader.model import keep_layers, load_tokenizer, no_load_report, tensors_of
 from orienteer.training import loop
 from orienteer.training.loop import Cursor, Progress, State, parameter_groups, warmup_cosine
 
-_HELD_OUT = 200  # passages, and as many questions, to judge on
-_ROTATED = 2048  # texts that find the rotation
-_ROTATION = "rotation.safetensors"
-
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    text: str
-    is_question: bool
-    ids: list[int]
+class Asked:
+    """A question and some of its passages, as wordpieces; the first one holds the answer.
+
+    `teacher`: the logits of the passages, None where no teacher scored them.
+    """
+
+    question: list[int]
+    passages: list[list[int]]
+    holds: tuple[bool, ...]
+    teacher: tuple[float, ...] | None
 
 
 def train(
-    passages: StoresPassages,
-    questions: Sequence[str],
+    rows: Sequence[TrainingRow],
     config: TrainConfig,
     show: Callable[[Progress], None] = lambda progress: None,
 ) -> BertModel:
     """Trains, from the last checkpoint in `config.out` if there is one, and leaves an encoder's folder there."""
     torch.manual_seed(config.seed)
     tokenizer = load_tokenizer(config.base)
-    teacher = TextEncoder.from_pretrained(config.teacher, config.threads)
     model = _bert(config.base)
     if config.layers:
         keep_layers(model, config.layers)
     model.embeddings.requires_grad_(False)
-    texts = _Texts(passages, questions, tokenizer, config)
-    judged = texts.held_out()
-    if not (config.out / _ROTATION).exists():
-        turned = [text for _, batch in islice(texts.batches({}, 0), _ROTATED // config.batch) for text in batch]
-        config.out.mkdir(parents=True, exist_ok=True)
-        atomic_write(config.out / _ROTATION, save_safetensors({"rotation": _rotation(model, teacher, turned).numpy()}))
-    # A copy lies in memory as torch likes it: the bits of a product may depend on where its factors lie.
-    rotation = torch.from_numpy(load_safetensors((config.out / _ROTATION).read_bytes())["rotation"]).clone()
-    wanted = _vectors(teacher, judged) @ rotation
+    if config.bfloat16:
+        compute_in_bfloat16(model)
+    shuffled = random.Random(config.seed)
+    useful = [row for row in rows if row.negatives and (row.gold or row.retrieved)]
+    useful = shuffled.sample(useful, len(useful))
+    judged, learned = useful[: config.held_out], useful[config.held_out :]
+    if len(learned) < config.batch:
+        raise TrainingError(
+            f"{len(useful)} questions with a passage that holds the answer and one that does not; an encoder learns "
+            f"from {config.held_out + config.batch} or more"
+        )
 
-    def loss(part: list[Text], batch: list[Text]) -> tuple[Tensor, Mapping[str, Tensor]]:
-        away = (1 - (directions(model, part) * (_vectors(teacher, part) @ rotation)).sum(1)).sum() / len(batch)
-        return away, {"away": away}
+    def stream(_: Cursor, step: int) -> Iterator[tuple[Cursor, list[Asked]]]:
+        return (({}, batch) for batch in islice(_batches(learned, tokenizer, config), step, None))
 
-    def evaluate() -> Mapping[str, float]:
-        model.eval()
-        found: dict[str, float] = _measures(model, judged, wanted)
-        return found
+    def loss(part: list[Asked], batch: list[Asked]) -> tuple[Tensor, Mapping[str, Tensor]]:
+        cosines = directions(model, [e.question for e in part]) @ directions(model, _passages(part)).T
+        nearest, taught = losses(config.scale * cosines, part)
+        return nearest + config.teacher_weight * taught, {"nearest": nearest, "teacher": taught}
 
     def save(folder: Path, state: State, measures: Mapping[str, float]) -> None:
-        save_encoder(folder, model, tokenizer, teacher=config.teacher.name, steps=state.step, **measures)
+        save_encoder(folder, model, tokenizer, base=Path(config.base).name, steps=state.step, **measures)
 
     groups = parameter_groups(model.parameters(), config.learning_rate, config.weight_decay)
     task = loop.Task(
         model=model,
         optimizer=torch.optim.AdamW(groups, fused=True),
-        batches=texts.batches,
-        split=lambda batch: [batch[at : at + config.part] for at in range(0, len(batch), config.part)],
+        batches=stream,
+        split=lambda batch: [batch],  # every question is compared with the passages of all
         loss=loss,
         schedule=lambda done: warmup_cosine(done, config.warmup),
         save=save,
-        evaluate=evaluate,
+        evaluate=lambda: _measures(model, tokenizer, judged),
         around=lambda done: rounded(model) if done >= 1 - config.rounded_part else nullcontext(),
-        unit="texts",
+        unit="questions",
     )
     loop.run(task, config, show)
     return model
 
 
-@torch.no_grad()
-def _rotation(model: BertModel, teacher: TextEncoder, texts: Sequence[Text]) -> Tensor:
-    """The rotation [width, width] after which the teacher's vectors are nearest to the student's."""
-    ours = torch.cat([directions(model, texts[at : at + 16]) for at in range(0, len(texts), 16)])
-    left, _, right = torch.linalg.svd(_vectors(teacher, texts).T @ ours)
-    return left @ right
+def losses(logits: Tensor, asked: Sequence[Asked]) -> tuple[Tensor, Tensor]:
+    """Of logits [questions, passages of all]: InfoNCE, and the cross-entropy with the teachers; means over questions.
+
+    Another passage that holds a question's answer is neither right nor wrong: InfoNCE leaves it out.
+    """
+    nearest = taught = logits.sum() * 0.0
+    at = 0
+    for row, each in zip(logits, asked, strict=True):
+        own = row[at : at + len(each.holds)]
+        others = torch.cat([row[:at], row[at + len(each.holds) :]])
+        wrong = own[~torch.tensor(each.holds)]
+        nearest = nearest + torch.logsumexp(torch.cat([own[:1], wrong, others]), 0) - own[0]
+        if each.teacher is not None:
+            wanted = torch.softmax(torch.tensor(each.teacher), 0)
+            taught = taught - (wanted * torch.log_softmax(own, 0)).sum()
+        at += len(each.holds)
+    return nearest / len(asked), taught / len(asked)
 
 
-def _bert(folder: str) -> BertModel:
-    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    with no_load_report():
-        return BertModel.from_pretrained(folder, add_pooling_layer=False, **quiet)
+def directions(model: BertModel, rows: Sequence[list[int]]) -> Tensor:
+    """Unit vectors of the mean state, [rows, width]; rows of like length go through the encoder together."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    found = []
+    for at in range(0, len(order), 16):
+        chosen = [rows[i] for i in order[at : at + 16]]
+        ids, types, mask = tensors_of(chosen, [len(row) for row in chosen])
+        states = model(input_ids=ids, token_type_ids=types, attention_mask=mask).last_hidden_state
+        found.append(normalize((states * mask.unsqueeze(-1)).sum(1), dim=1))
+    places = torch.empty(len(order), dtype=torch.int64)
+    places[torch.tensor(order)] = torch.arange(len(order))
+    return torch.cat(found)[places]
 
 
 def save_encoder(folder: Path, model: BertModel, tokenizer: Tokenizer, **notes: object) -> None:
@@ -131,68 +152,51 @@ def save_encoder(folder: Path, model: BertModel, tokenizer: Tokenizer, **notes: 
         atomic_write(folder / name, content)
 
 
-class _Texts:
-    """An endless stream of batches, the same for a seed: two passages for every question."""
-
-    def __init__(
-        self, passages: StoresPassages, questions: Sequence[str], tokenizer: Tokenizer, config: TrainConfig
-    ) -> None:
-        if min(len(passages), len(questions)) <= _HELD_OUT:
-            raise TrainingError(f"an encoder learns from more than {_HELD_OUT} passages and as many questions")
-        self._passages, self._tokenizer = passages, tokenizer
-        self._seed, self._batch = config.seed, config.batch
-        shuffled = random.Random(config.seed)
-        self._questions = shuffled.sample(questions, len(questions))
-        self._numbers = shuffled.sample(range(len(passages)), len(passages))
-
-    def held_out(self) -> list[Text]:
-        """Texts that batches never have."""
-        return self._encoded(range(_HELD_OUT), range(_HELD_OUT))
-
-    def batches(self, _: Cursor, step: int) -> Iterator[tuple[Cursor, list[Text]]]:
-        return (({}, batch) for batch in islice(self._endless(), step, None))
-
-    def _endless(self) -> Iterator[list[Text]]:
-        generator = random.Random(self._seed)
-        count = self._batch // 3
-        while True:
-            passages = generator.choices(range(_HELD_OUT, len(self._numbers)), k=self._batch - count)
-            questions = generator.choices(range(_HELD_OUT, len(self._questions)), k=count)
-            yield sorted(self._encoded(passages, questions), key=lambda text: len(text.ids))  # for parts of like length
-
-    def _encoded(self, passages: Sequence[int], questions: Sequence[int]) -> list[Text]:
-        texts = [self._passages.passage_at(self._numbers[place]).contents for place in passages]
-        texts += [self._questions[place] for place in questions]
-        cls, sep = Marks.of(self._tokenizer)
-        ids = ([cls, *each.ids[: PIECES - 2], sep] for each in pieces(self._tokenizer, texts))
-        return [
-            Text(text, place >= len(passages), row) for place, (text, row) in enumerate(zip(texts, ids, strict=True))
-        ]
+def _bert(folder: str) -> BertModel:
+    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    with no_load_report():
+        return BertModel.from_pretrained(folder, add_pooling_layer=False, **quiet)
 
 
-def directions(model: BertModel, texts: Sequence[Text]) -> Tensor:
-    """Unit vectors of the mean state, [texts, width]."""
-    rows = [text.ids for text in texts]
-    ids, types, mask = tensors_of(rows, [len(row) for row in rows])
-    states = model(input_ids=ids, token_type_ids=types, attention_mask=mask).last_hidden_state
-    return normalize((states * mask.unsqueeze(-1)).sum(1), dim=1)
+def _batches(rows: Sequence[TrainingRow], tokenizer: Tokenizer, config: TrainConfig) -> Iterator[list[Asked]]:
+    """An endless stream of batches, the same for a seed."""
+    generator = random.Random(config.seed)
+    while True:
+        order = generator.sample(rows, len(rows))
+        for at in range(0, len(order) - config.batch + 1, config.batch):
+            yield [_drawn(row, tokenizer, config.passages, generator) for row in order[at : at + config.batch]]
 
 
-def _vectors(teacher: TextEncoder, texts: Sequence[Text]) -> Tensor:
-    """The teacher's unit vectors, [texts, width]."""
-    rows = torch.empty(len(texts), teacher.width)
-    for kind, encode in ((False, teacher.encode), (True, teacher.encode_questions)):
-        places = [place for place, text in enumerate(texts) if text.is_question is kind]
-        if places:
-            rows[places] = torch.from_numpy(encode([texts[place].text for place in places]))
-    return rows
+def _drawn(row: TrainingRow, tokenizer: Tokenizer, count: int, generator: random.Random) -> Asked:
+    """One passage that holds the answer, then others; the annotated one half of the time, where there is one."""
+    right = row.gold if row.gold and (not row.retrieved or generator.random() < 0.5) else None
+    right = right or generator.choice(row.retrieved)
+    others = [each for each in row.passages if each is not right]
+    return _asked(row, [right, *generator.sample(others, min(count - 1, len(others)))], tokenizer)
+
+
+def _asked(row: TrainingRow, passages: Sequence[Evidence], tokenizer: Tokenizer) -> Asked:
+    cls, sep = Marks.of(tokenizer)
+    texts = [row.question, *(Passage("", each.title, each.text).contents for each in passages)]
+    question, *others = ([cls, *each.ids[: PIECES - 2], sep] for each in pieces(tokenizer, texts))
+    scores = [each.teacher for each in passages]
+    teacher = tuple(score for score in scores if score is not None)
+    holds = tuple(bool(each.spans) for each in passages)
+    return Asked(question, others, holds, teacher if len(teacher) == len(scores) else None)
+
+
+def _passages(asked: Sequence[Asked]) -> list[list[int]]:
+    return [ids for each in asked for ids in each.passages]
 
 
 @torch.no_grad()
-def _measures(model: BertModel, texts: Sequence[Text], wanted: Tensor) -> dict[str, float]:
-    """The mean cosine with the teacher's vectors, and how well cosines of questions with passages agree."""
-    ours = torch.cat([directions(model, texts[at : at + 16]) for at in range(0, len(texts), 16)])
-    kinds = torch.tensor([text.is_question for text in texts])
-    likeness = [rows[kinds] @ rows[~kinds].T for rows in (ours, wanted)]
-    agreement = torch.corrcoef(torch.stack([each.flatten() for each in likeness]))[0, 1]
-    return {"cosine": (ours * wanted).sum(1).mean().item(), "correlation": agreement.item()}
+def _measures(model: BertModel, tokenizer: Tokenizer, rows: Sequence[TrainingRow]) -> dict[str, float]:
+    """Of questions that were not trained on: how often the nearest passage holds the answer, and the AUC of cosines."""
+    model.eval()
+    asked = [_asked(row, row.passages, tokenizer) for row in rows]
+    questions = directions(model, [each.question for each in asked])
+    passages = directions(model, _passages(asked)).split([len(each.passages) for each in asked])
+    cosines = [(found @ question).numpy() for found, question in zip(passages, questions, strict=True)]
+    first = [each.holds[int(np.argmax(found))] for each, found in zip(asked, cosines, strict=True)]
+    truths = [holds for each in asked for holds in each.holds]
+    return {"Top-1": 100 * float(np.mean(first)), "AUC": auc(np.concatenate(cosines).tolist(), truths)}

@@ -76,6 +76,7 @@ class TrainConfig(LoopConfig):
     learning_rate: float = option("at the end of the warm-up", 2e-4)
     negatives: int = option("of a question that learns to rank; 0: as many as each source has by default", 0, min=0)
     freeze_layers: int = option("layers that stay as they are, counted from below", 1, min=0)
+    bfloat16: bool = option("three times as fast where `lscpu` names avx512_bf16, slower elsewhere", False)
     judge_minutes: float = option("between two judgements on --dev", 12.0)
     patience: int = 0
     warmup: float = 0.04  # of the schedule

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from orienteer.models.bfloat16 import compute_in_bfloat16
 from orienteer.models.fake_quantization import rounded
 from orienteer.reader.answer_matching import exact_match, f1
 from orienteer.reader.batches import Example, batches, cut_whole, groups_of
@@ -45,6 +46,10 @@ def train(
         model.encoder.embeddings.requires_grad_(False)
     for layer in model.encoder.encoder.layer[: config.freeze_layers]:
         layer.requires_grad_(False)
+    if config.bfloat16:
+        for each in (model, teacher):
+            if each is not None:
+                compute_in_bfloat16(each.encoder)
 
     shares = with_negatives(config.stream.shares, config.negatives)
 
