@@ -19,6 +19,7 @@ from orienteer.serve.schemas import HitView, IndexName, PassageId, RequestModel,
 from orienteer.workshop import find_query as finding
 from orienteer.workshop import learn as learning
 from orienteer.workshop import tune as tuning
+from orienteer.workshop.ranking_setting import Grid
 from orienteer.workshop.thumbs import Thumb, ThumbStore
 from orienteer.workshop.why_not import as_dict as why_not_row
 from orienteer.workshop.why_not import why_not
@@ -28,7 +29,7 @@ router = APIRouter(prefix="/api/workshop", tags=["workshop"])
 _SECONDS = 5.0  # for edits of two changes, for a query's search
 _HITS = 20  # of a found query that are shown
 # Coarser than the command's: a page should answer in seconds.
-PAGE_GRID = tuning.Grid(
+PAGE_GRID = Grid(
     (0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.2, 2.6, 3.0), (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0),
     (0.0, 0.1, 0.25, 0.5, 1.0, 2.0), (0.5,), (0.0, 0.25, 0.5, 1.0),
 )  # fmt: skip
@@ -249,6 +250,8 @@ class SettingView(ResponseModel):
     title_weight: float
     title_b: float
     phrase_weight: float
+    stop_share: float
+    refinement: str
 
 
 class TuningView(ResponseModel):
