@@ -118,6 +118,7 @@ class FindQueryRequest(RequestModel):
     relevant: Annotated[tuple[PassageId, ...], Field(min_length=1, max_length=500)]
     not_relevant: Annotated[tuple[PassageId, ...], Field(max_length=500)] = ()
     seed: Annotated[str, Field(max_length=2000, description="a query in Lucene's syntax that stays")] = ""
+    objective: Annotated[str, Field(max_length=20, description=finding.OBJECTIVES)] = "f"
     clauses: Annotated[int, Field(ge=1, le=24)] = 12
     beta: Annotated[float, Field(ge=0.1, le=10)] = 1.0
     holdout: Annotated[float, Field(ge=0, le=0.9)] = 0.0
@@ -138,6 +139,7 @@ class FoundQueryView(ResponseModel):
     relevant: int
     rejected: int
     held_out_recall: float | None
+    value: Annotated[float | None, Field(description="the objective, where it is not `f`")] = None
 
 
 class ContributionView(ResponseModel):
@@ -189,8 +191,8 @@ def _find_query(
     engine: Engine, wanted: FindQueryRequest, seed: Query | None, on_found: Callable[[finding.FoundQuery], None]
 ) -> FindQueryView:
     result = finding.find_query(
-        engine, wanted.relevant, not_relevant=wanted.not_relevant, seed=seed, clauses=wanted.clauses,
-        beta=wanted.beta, holdout=wanted.holdout, seconds=_SECONDS, on_found=on_found,
+        engine, wanted.relevant, not_relevant=wanted.not_relevant, seed=seed, objective=wanted.objective,
+        clauses=wanted.clauses, beta=wanted.beta, holdout=wanted.holdout, seconds=_SECONDS, on_found=on_found,
     )  # fmt: skip
     return FindQueryView(**finding.as_dict(result))
 
