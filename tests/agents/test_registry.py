@@ -23,6 +23,8 @@ def test_every_name_of_the_house_plan_is_there() -> None:
         *(f"prf-{by}{op}" for by in ("idf", "rm3") for op in TEN),
         "prf-answer",
         *("rocchio", *(f"rocchio-G{n}" for n in range(5))),
+        "random",
+        "pages",
     ]
     assert agent_names() == expected
     assert all(spec.about and spec.needs for spec in agent_specs())

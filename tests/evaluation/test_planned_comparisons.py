@@ -99,7 +99,7 @@ def test_agents_judged_on_different_questions_are_not_compared(
 ) -> None:
     run(engine, tmp_path, agents=["bm25"], questions=FORTY[1:], texts=False)
     (tmp_path / "summaries" / "other.json").write_bytes((judged / "summaries" / "wanderer.json").read_bytes())
-    with pytest.raises(EvaluationError, match="several questions"):
+    with pytest.raises(EvaluationError, match="several sets of questions"):
         compare(tmp_path, [["wanderer", "bm25"]])
 
 

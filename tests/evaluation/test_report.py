@@ -20,7 +20,7 @@ from orienteer.evaluation.report import choose_examples, example_table
 from orienteer.evaluation.summaries import ACTION_TYPES, LABELS, action_type, bin_of, ranks_of
 from orienteer.evaluation.tables import code, plain, ranked
 from orienteer.query import G4, Refinement
-from orienteer.session import UNDO, read_records
+from orienteer.session import UNDO, Read, read_records
 
 TABLES = ("tab:results", "tab:results-t5", "tab:results-full", "tab:PRF-results", "tab:rocchio_expansion_steps")
 
@@ -192,7 +192,7 @@ def test_retrieved_text_stays_text(tmp_path: Path) -> None:
 
 def test_every_refinement_of_the_grammar_has_an_action_type() -> None:
     kinds = {action_type(r) for field in ("contents", "title") for r in G4.refinements(field, "x")}  # type: ignore[arg-type]
-    assert kinds | {action_type(UNDO)} == set(ACTION_TYPES)
+    assert kinds | {action_type(UNDO), action_type(Read(("a",)))} == set(ACTION_TYPES)
     assert action_type(Refinement("^", "contents", "x", 0.1)) == "^.1"
     assert action_type(Refinement("-", "title", "x")) == "-t"
 

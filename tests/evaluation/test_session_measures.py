@@ -76,6 +76,8 @@ def test_without_answers_only_costs_apply() -> None:
     assert {name for name, measure in MEASURES.items() if measure.of(record) is not None} == {
         "passages_read",
         "queries",
+        "refinements_scored",
+        "passages_scored",
     }
 
 

@@ -16,6 +16,7 @@ from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, Confi
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, fingerprint_of
 from orienteer.session import (
+    NO_COST,
     STOP,
     Action,
     Environment,
@@ -101,7 +102,7 @@ def unite(sessions: Sequence[Session], settings: Settings) -> Session:
                 continue
             together = _extended(together, told, settings)
     ended, error = _ending(sessions)
-    return replace(together, ended=ended, error=error)
+    return replace(together, ended=ended, error=error, cost=sum((each.cost for each in sessions), NO_COST))
 
 
 @dataclass(frozen=True, slots=True)

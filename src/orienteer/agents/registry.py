@@ -19,9 +19,10 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypeVar
 
-from orienteer.agents import dense, ensemble
+from orienteer.agents import controls, dense, ensemble
 from orienteer.agents.baselines import NoRefinement
 from orienteer.agents.muzero.spec import SPEC as MUZERO
+from orienteer.agents.pointer.spec import BLIND
 from orienteer.agents.pointer.spec import SPEC as POINTER
 from orienteer.agents.prf import OPERATORS, ByAnswer, ByIdf, ByRelevanceModel, Feedback
 from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, ConfiguredAgent
@@ -160,6 +161,13 @@ def split_name(name: str) -> tuple[str, Mapping[str, str]]:
     return base.strip(), options
 
 
+def with_option(name: str, option: str) -> str:
+    """The name with one more option: `pointer[steps=5]` and `dead_ends=stop` are `pointer[steps=5;dead_ends=stop]`."""
+    base, options = split_name(name)
+    given = [f"{key}={value}" for key, value in options.items()]
+    return f"{base}[{';'.join([*given, option.strip()])}]"
+
+
 def _bm25(request: AgentRequest) -> ConfiguredAgent:
     return ConfiguredAgent(request.name, NoRefinement(), replace(request.settings, steps=0, order="engine"))
 
@@ -218,6 +226,8 @@ BUILT_IN: tuple[AgentSpec, ...] = (
     AgentSpec("rocchio-G0…G4, rocchio", "headroom: sees the answers and searches the refinements that help most; "
            "rocchio is G4", "reader, answers", re.compile("rocchio(-(?P<grammar>G[0-4]))?"), _rocchio,
            ("rocchio", *(f"rocchio-{name}" for name in GRAMMARS)), sees_answers=True),
+    *controls.SPECS,
+    BLIND,
     POINTER,
     MUZERO,
     T5,

@@ -39,6 +39,9 @@ def evaluate(
     train: Annotated[Path | None, typer.Option(help="training questions, for results by answer overlap")] = None,
     limit: Annotated[int | None, typer.Option(help="only the first so many questions", min=1)] = None,
     steps: Annotated[int, typer.Option(help="refinements at most", min=0, max=100)] = 20,
+    also: Annotated[
+        str | None, typer.Option(help="play every agent also with this setting, such as dead_ends=stop")
+    ] = None,
     answerer: Annotated[Path | None, typer.Option(help="folder of an answer generator, for EM-T5")] = None,
     cache: Annotated[Path | None, typer.Option(help="a file of readings, kept from run to run")] = None,
     figures: Annotated[bool, typer.Option(help="draw the figures (extra: eval)")] = True,
@@ -53,8 +56,10 @@ def evaluate(
     Agents may be added later: those judged before are read from OUT/summaries or OUT/summaries.jsonl.zst.
 
     orienteer evaluate --index my-index --questions dev.jsonl --agents bm25,bm25+ps --out results/dev
+    orienteer evaluate --index my-index --questions dev.jsonl --agents prf-idf-t,pointer --also dead_ends=stop
     orienteer evaluate --index scifact-index --beir scifact --agents bm25,pointer
     """
+    from orienteer.agents.registry import with_option
     from orienteer.data import read_questions
     from orienteer.engine.open import open_engine
     from orienteer.evaluation import evaluate as run
@@ -63,6 +68,8 @@ def evaluate(
     from orienteer.session import Settings
 
     names = [name.strip() for name in agents.split(",") if name.strip()]
+    if also is not None:
+        names += [with_option(name, also) for name in names]
     source, judgements = _source(questions, beir, split, qrels)
     asked = list(islice(read_questions(source, qrels=judgements), limit))
     if asked and not any(question.is_judged for question in asked):
@@ -83,7 +90,7 @@ def evaluate(
             result = run(
                 engine, trained, asked, names, folder, settings=Settings(steps=steps), data=data,
                 training=training, figures=figures and out_dir is not None, texts=texts,
-                command=_command(agents, steps, limit), progress=lambda done: show(done, done.agent),
+                command=_command(agents, steps, limit, also), progress=lambda done: show(done, done.agent),
                 workers=_workers(index, reader, cache, workers, ray), answerer=generator,
             )  # fmt: skip
         if pack:
@@ -165,9 +172,10 @@ def _metrics_table(result: Evaluation) -> Table:
     return shown
 
 
-def _command(agents: str, steps: int, limit: int | None) -> str:
+def _command(agents: str, steps: int, limit: int | None, also: str | None) -> str:
     """What of the command line decides the figures, beside index and questions."""
-    return f"orienteer evaluate --agents {agents} --steps {steps}" + (f" --limit {limit}" if limit else "")
+    more = (f" --limit {limit}" if limit else "") + (f" --also {also}" if also else "")
+    return f"orienteer evaluate --agents {agents} --steps {steps}{more}"
 
 
 def _workers(

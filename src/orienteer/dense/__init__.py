@@ -9,7 +9,7 @@ from orienteer.dense.embeddings import (
     EmbeddingsMissingError,
 )
 from orienteer.dense.encoder import Encoder, TextEncoder
-from orienteer.dense.engine import DenseEngine, FirstPassEngine, HybridEngine
+from orienteer.dense.engine import DenseEngine, FirstPassEngine, HybridEngine, passages_of
 from orienteer.dense.runs import NotInRunError, RunRetriever, join_runs, write_run
 from orienteer.dense.search import EmbeddingRetriever, Retriever
 from orienteer.dense.static_encoder import StaticEncoder, open_encoder
@@ -18,5 +18,5 @@ __all__ = [
     "DenseEngine", "DenseError", "EmbedWorkers", "EmbeddingRetriever", "Embeddings", "EmbeddingsCorruptError",
     "EmbeddingsMismatchError", "EmbeddingsMissingError", "Encoder", "FirstPassEngine", "HybridEngine", "NotInRunError",
     "Retriever", "RunRetriever", "StaticEncoder", "TextEncoder", "embed_index", "join_runs", "open_encoder",
-    "write_run",
+    "passages_of", "write_run",
 ]  # fmt: skip

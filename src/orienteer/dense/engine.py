@@ -11,6 +11,12 @@ from orienteer.errors import QueryError
 from orienteer.query import Query, Refinement
 
 _FUSION = 60  # the usual constant of reciprocal rank fusion
+_BESIDE = "+"  # in a fingerprint, before what searches the same passages beside BM25
+
+
+def passages_of(fingerprint: str) -> str:
+    """The part of an engine's fingerprint that names its index: `DenseEngine` and the like add their retriever."""
+    return fingerprint.partition(_BESIDE)[0]
 
 
 class DenseEngine:
@@ -18,7 +24,7 @@ class DenseEngine:
 
     def __init__(self, engine: Engine, retriever: Retriever) -> None:
         self._engine, self._retriever = engine, retriever
-        self.fingerprint = f"{fingerprint_of(engine)}+{retriever.fingerprint}"
+        self.fingerprint = f"{fingerprint_of(engine)}{_BESIDE}{retriever.fingerprint}"
 
     def search(self, query: Query, k: int) -> list[Hit]:
         return self.search_many([query], k)[0]
@@ -63,7 +69,7 @@ class FirstPassEngine:
 
     def __init__(self, engine: Engine, retriever: Retriever, nearest: int) -> None:
         self._engine, self._retriever, self._nearest = engine, retriever, nearest
-        self.fingerprint = f"{fingerprint_of(engine)}+{nearest}:{retriever.fingerprint}"
+        self.fingerprint = f"{fingerprint_of(engine)}{_BESIDE}{nearest}:{retriever.fingerprint}"
 
     def search(self, query: Query, k: int) -> Sequence[Hit]:
         return self.search_many([query], k)[0]

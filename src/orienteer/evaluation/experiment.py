@@ -18,7 +18,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.errors import MissingExtraError
 from orienteer.evaluation import tables
 from orienteer.evaluation.journal import EvaluationError
-from orienteer.evaluation.measures import COSTS, MEASURES
+from orienteer.evaluation.measures import COSTS, MEASURES, SECONDS
 from orienteer.evaluation.ranking_measures import RANKING_MEASURES
 from orienteer.evaluation.runner import evaluate
 from orienteer.evaluation.sessions import OnProgress
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 class Experiment:
     """The measures of agents on the same questions.
 
-    metrics      agent → measure → mean over questions, in percent except for `passages_read` and `queries`
+    metrics      agent → measure → mean over questions, in percent except for costs: `passages_read`, `queries`,
+                 `refinements_scored`, `passages_scored`, and `seconds` without reading
     values       agent → measure → one value a question [questions], as fractions; NaN where no answer is known
     statistics   intervals and tests against the baselines
-    seconds      agent → mean seconds a question
+    seconds      agent → mean seconds a question, reading included
     out          the folder with reports and sessions; None where it was temporary
     """
 
@@ -115,7 +116,7 @@ class Experiment:
 
     def _rows(self, measures: Sequence[str] | None) -> list[list[str]]:
         """The table's head and rows."""
-        known = [*RANKING_MEASURES, *MEASURES]
+        known = [*RANKING_MEASURES, *MEASURES, SECONDS]
         applying = [name for name in known if any(name in values for values in self.metrics.values())]
         names = applying if measures is None else list(measures)
         if unknown := [name for name in names if name not in known]:

@@ -2,7 +2,7 @@
 
     OUT/sessions/AGENT.jsonl.partial    complete chunks, each flushed before the next begins; renamed at the end
     OUT/sessions/AGENT.jsonl            one record a question, in the questions' order
-    OUT/costs/AGENT.json                seconds spent; the only files that differ from run to run
+    OUT/costs/AGENT.json                seconds spent, which differ from run to run
 
 A killed process leaves at worst a torn last chunk, which the next one cuts off and plays again. A journal is locked
 while it grows: several processes given the same work each take the agents that no other has.
@@ -89,13 +89,14 @@ class JournalWriter:
         self._costs = SessionCosts.read(journal.costs, agent) if done else SessionCosts(agent)
         self._finish()
 
-    def append(self, lines: bytes, questions: int, seconds: Seconds) -> None:
-        """A chunk played; the last one puts the journal in its place."""
+    def append(self, lines: bytes, questions: int, seconds: Seconds | None) -> None:
+        """A chunk played; the last one puts the journal in its place. Without `seconds` it is not timed."""
         self._file.write(lines)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._costs = self._costs.plus(questions, seconds)
-        write_json(self._journal.costs, asdict(self._costs))
+        if seconds is not None:
+            self._costs = self._costs.plus(questions, seconds)
+            write_json(self._journal.costs, asdict(self._costs))
         self.done += questions
         self._finish()
 
@@ -225,6 +226,11 @@ class SessionCosts:
     def seconds(self) -> float | None:
         """The mean over questions; None where none was timed."""
         return self.total / self.questions if self.questions else None
+
+    @property
+    def without_reading(self) -> float | None:
+        """The same without the reader's seconds."""
+        return (self.total - self.reader) / self.questions if self.questions else None
 
     @classmethod
     def read(cls, path: Path, name: str) -> SessionCosts:

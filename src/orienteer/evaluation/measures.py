@@ -88,10 +88,24 @@ MEASURES: Mapping[str, Measure] = {
         Measure("score", "S of the final five passages", _score),
         Measure("reward", "S at the end less S of the question's own results", _reward),
         Measure("passages_read", "distinct passages read", _passages_read, needs="", percent=False),
-        Measure("queries", "queries asked", _queries, needs="", percent=False),
+        Measure("queries", "queries asked, those of the agent itself included", _queries, needs="", percent=False),
+        Measure(
+            "refinements_scored", "refinements whose hits the agent asked the engine for, without searching with them",
+            lambda record, step: record.cost.refinements_scored, needs="", percent=False,
+        ),
+        Measure(
+            "passages_scored", "unread passages that the agent's value model scored",
+            lambda record, step: record.cost.passages_scored, needs="", percent=False,
+        ),
     )
-}
+}  # fmt: skip
 
 QUALITY = tuple(name for name, measure in MEASURES.items() if measure.needs)
 COSTS = tuple(name for name, measure in MEASURES.items() if not measure.needs)
+COUNTED_BY_AGENTS = ("refinements_scored", "passages_scored")  # summaries of the first versions have neither
+SECONDS = "seconds"
+ABOUT_SECONDS = (
+    "wall time a question of engine, agent and session on the machine that played it, other programs and all; reading "
+    "is left out, since a cache may hide it: it costs `passages_read` times what the reader takes"
+)
 BY_STEP = ("NDCG@5", "Top-1", "Top-5", "EM-MR", "found", "score")

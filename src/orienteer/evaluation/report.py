@@ -17,7 +17,7 @@ from orienteer.agents.registry import sees_answers
 from orienteer.evaluation import paper, tables
 from orienteer.evaluation.answer_em import ABOUT, EM_T5
 from orienteer.evaluation.figures import FIGURES
-from orienteer.evaluation.measures import COSTS, MEASURES, QUALITY
+from orienteer.evaluation.measures import ABOUT_SECONDS, COSTS, MEASURES, QUALITY, SECONDS
 from orienteer.evaluation.ranking_measures import RANKING_MEASURES
 from orienteer.evaluation.statistics import BASELINE, Comparison, Statistics
 from orienteer.evaluation.summaries import DEEPEST, Ranks, Summary
@@ -149,7 +149,8 @@ def _all_agents(findings: ReportData) -> list[str]:
         cells = [_with_interval(values.get(name), bounds.get(name)) for name in quality]
         written = [number(values.get(EM_T5))] if generated else []
         shown = code(agent) + (" (sees the answers)" if sees_answers(agent) else "")
-        rows.append([shown, *cells, *written, *(number(values.get(name), 1) for name in COSTS)])
+        costs = [*(number(values.get(name), 1) for name in COSTS), number(values.get(SECONDS))]
+        rows.append([shown, *cells, *written, *costs])
     meanings = [f"- **{each.name}**: {each.about}" + _same_as(each.ir_measures) for each in MEASURES.values()]
     if judged := [name for name in quality if name in RANKING_MEASURES]:
         about = f"by ir-measures; passages read, in the agent's order, then the rest of BM25's first {DEEPEST:,}"
@@ -157,11 +158,12 @@ def _all_agents(findings: ReportData) -> list[str]:
     return [
         "## All agents",
         "",
-        "Means over questions in percent, with 95 % bootstrap intervals; the last two columns are plain means. "
-        "Seconds are in `costs/`: they alone differ from run to run.",
+        f"Means over questions in percent, with 95 % bootstrap intervals; from {COSTS[0]} on plain means. "
+        "Seconds alone differ from run to run.",
         "",
-        table(["agent", *quality, *generated, *COSTS], rows),
+        table(["agent", *quality, *generated, *COSTS, SECONDS], rows),
         *meanings,
+        f"- **{SECONDS}**: {ABOUT_SECONDS}",
         *(f"- **{name}**: {ABOUT}" for name in generated),
     ]
 
@@ -257,15 +259,19 @@ def _endings(findings: ReportData) -> list[str]:
     for each in findings.summaries:
         data = findings.figure_data["agents"].get(each.name)
         length = f"{data['length_mean']:.2f} ± {data['length_deviation']:.2f}" if data else NONE
-        rows.append([code(each.name), length, f"{each.dead_ends:,}", *(f"{each.endings[kind]:,}" for kind in kinds)])
+        fallbacks = ", ".join(f"{kind} {count:,}" for kind, count in sorted(each.fallbacks.items())) or NONE
+        ends = (f"{each.endings[kind]:,}" for kind in kinds)
+        rows.append([code(each.name), length, f"{each.dead_ends:,}", fallbacks, *ends])
     mean, deviation = paper.G4_LENGTH
     return [
         "## How sessions went",
         "",
         f"Refinements a session (mean ± standard deviation; the paper's Rocchio-G4: {mean} ± {deviation}), queries "
-        "that found nothing, and how sessions ended.",
+        "that found nothing, fallbacks, and how sessions ended. Fallbacks are decisions that an agent made in another "
+        "way than its own: *blind*, without lookahead since the engine refused the refinements; *held*, again and held "
+        "to the grammar since what it wrote was no legal action.",
         "",
-        table(["agent", "refinements", "dead ends", *kinds], rows),
+        table(["agent", "refinements", "dead ends", "fallbacks", *kinds], rows),
     ]
 
 

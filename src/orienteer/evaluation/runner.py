@@ -12,8 +12,8 @@ An agent whose sessions are not there but whose summary is, is not played: table
 Only what needs sessions is left as it is or out: its run files and its judgements in qrels.trec stay if they are
 there, and it has no example sessions.
 
-The same evaluation gives the same bytes, also when it was killed and taken up again or shared by several processes.
-Only the files in `costs/` are excluded from this: seconds are in them and nowhere else.
+The same evaluation gives the same bytes, also when it was killed and taken up again or shared by several processes, but
+for seconds: the files in `costs/`, `seconds` in metrics.json and the summaries, the last column of the report's table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _AT_ONCE = 256  # questions whose first 1,000 passages are held at a time
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came out; `metrics` are those of the file, `seconds` the mean a question by agent where it was timed."""
+    """What came out; `metrics` are those of the file, `seconds` the mean a question, reading included, where timed."""
 
     out: Path
     metrics: Mapping[str, Mapping[str, float]]
@@ -251,6 +251,8 @@ def _judge(
     judged = _read_through(job)
     for each in judged:
         if each.name not in job.taken:
+            costs = SessionCosts.read(job.journals[each.name].costs, each.name)
+            each.seconds = costs if costs.questions else None
             summaries.save(job.summary_file(each.entry), job.identity(each.entry), each)
     if answerer is not None:
         _generate(job, judged, answerer)
@@ -276,7 +278,7 @@ def _judge(
     atomic_write(job.out / "report.md", report(findings))
     # Last, so that a folder with metrics.json in it is a finished evaluation.
     write_json(job.out / "metrics.json", {**metrics, "_run": run})
-    timed = {entry.name: SessionCosts.read(job.journals[entry.name].costs, entry.name).seconds for entry in job.entries}
+    timed = {each.name: each.seconds.seconds for each in judged if each.seconds is not None}
     return Evaluation(job.out, metrics, {name: s for name, s in timed.items() if s is not None}, run, stats)
 
 

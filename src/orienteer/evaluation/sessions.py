@@ -21,9 +21,11 @@ from orienteer.data.passage import Question
 from orienteer.evaluation.journal import EvaluationError, Journal, JournalWriter, provenance, write_journal
 from orienteer.rocchio.generation import Backend
 from orienteer.session import (
+    NO_COST,
     STOP,
     Action,
     Agent,
+    AgentCost,
     Environment,
     Observation,
     Record,
@@ -33,6 +35,7 @@ from orienteer.session import (
     record,
     to_line,
 )
+from orienteer.session.agent import decisions
 from orienteer.session.record import Provenance
 from orienteer.workers import in_order, run_chunks
 
@@ -79,21 +82,32 @@ RecordsOf = Callable[[ConfiguredAgent], Iterable[Record] | None]
 
 
 class RecordedAgent:
-    """An agent that does what its records say; the agent itself decides where they say nothing."""
+    """An agent that does what its records say; the agent itself decides where they say nothing.
+
+    A session costs what its record says, at the first step.
+    """
 
     def __init__(self, agent: Agent, records: Iterable[Record]) -> None:
         self._agent = agent
-        self._actions: dict[str, list[Action]] = {
-            record.question.question: [step.action or STOP for step in record.steps[1:]]
-            for record in records
-            if record.ended not in ("error", "illegal")
-        }
+        self._actions: dict[str, list[Action]] = {}
+        self._costs: dict[str, AgentCost] = {}
+        for each in records:
+            if each.ended not in ("error", "illegal"):
+                asked = each.question.question
+                self._actions[asked] = [step.action or STOP for step in each.steps[1:]]
+                self._costs[asked] = each.cost
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
+        return [action for action, _ in self.act_with_costs(observations)]
+
+    def act_with_costs(self, observations: Sequence[Observation]) -> list[tuple[Action, AgentCost]]:
         known = [self._known(observation) for observation in observations]
         unknown = [i for i, action in enumerate(known) if action is None]
-        decided = iter(self._agent.act([observations[i] for i in unknown]) if unknown else ())
-        return [next(decided) if action is None else action for action in known]
+        decided = iter(decisions(self._agent, [observations[i] for i in unknown]) if unknown else ())
+        return [
+            next(decided) if action is None else (action, NO_COST if each.step else self._costs[each.question])
+            for each, action in zip(observations, known, strict=True)
+        ]
 
     def _known(self, observation: Observation) -> Action | None:
         """A session that ended before has stopped."""
@@ -144,10 +158,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class PlayedChunk:
-    """A chunk's finished lines, and what they were played with."""
+    """A chunk's finished lines, and what they were played with; without `seconds` where a journal decided."""
 
     lines: bytes
-    seconds: Seconds
+    seconds: Seconds | None
     provenance: Provenance
 
 
@@ -254,7 +268,14 @@ def _play(entry: ConfiguredAgent, environment: Environment, questions: Sequence[
     environment.seconds = Seconds()
     [sessions] = play(environment, entry.agent, questions, batch_size=len(questions))
     lines = b"".join(to_line(record(session, environment, entry.name)) for session in sessions)
-    return PlayedChunk(lines, environment.seconds, provenance(entry, environment))
+    seconds = None if _is_recorded(entry) else environment.seconds
+    return PlayedChunk(lines, seconds, provenance(entry, environment))
+
+
+def _is_recorded(entry: ConfiguredAgent) -> bool:
+    if isinstance(entry.agent, Ensemble):
+        return any(map(_is_recorded, entry.agent.members))
+    return isinstance(entry.agent, RecordedAgent)
 
 
 def _check(played: Provenance, expected: Provenance) -> None:

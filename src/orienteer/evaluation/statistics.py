@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from orienteer.data.passage import Question
+from orienteer.dense import passages_of
 from orienteer.evaluation.journal import EvaluationError
 from orienteer.evaluation.measures import QUALITY
 from orienteer.evaluation.ranking_measures import RANKING_MEASURES
@@ -300,9 +301,11 @@ def read_values(folder: Path, agents: Sequence[str], measures: Sequence[str]) ->
     if missing := sorted(set(agents) - set(found)):
         here = f"there are those of {', '.join(sorted(found))}" if found else "there is none; run `orienteer evaluate`"
         raise EvaluationError(f"{folder}: no summary of {', '.join(missing)}; {here}")
-    for what in ("questions", "index", "reader"):
-        if len({found[agent][what] for agent in agents}) > 1:
-            raise EvaluationError(f"{folder}: its agents were judged with several {what}; evaluate them together")
+    # Vectors beside BM25 are the agent's: the passages are those of the index all the same.
+    of_agents = {agent: found[agent] | {"index": passages_of(found[agent]["index"])} for agent in agents}
+    for what, several in (("questions", "sets of questions"), ("index", "indexes"), ("reader", "readers")):
+        if len({row[what] for row in of_agents.values()}) > 1:
+            raise EvaluationError(f"{folder}: its agents were judged with several {several}; evaluate them together")
     known = {agent: found[agent]["values"] | found[agent].get("ranking", {}) for agent in agents}
     for agent, columns in known.items():
         if missing := sorted(set(measures) - set(columns)):

@@ -13,7 +13,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -23,16 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents import ConfiguredAgent
+from orienteer.agents.registry import sees_answers
 from orienteer.data.atomic import atomic_write
 from orienteer.data.compression import read_blocks
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, Hit, fingerprint_of
 from orienteer.errors import OrienteerError, QueryError
 from orienteer.evaluation.answer_em import EM_T5, Final, final_passages
-from orienteer.evaluation.journal import HOW_TO_FIX, EvaluationError, file_names
-from orienteer.evaluation.measures import BY_STEP, COSTS, MEASURES, QUALITY
+from orienteer.evaluation.journal import HOW_TO_FIX, EvaluationError, SessionCosts, file_names
+from orienteer.evaluation.measures import BY_STEP, COSTS, COUNTED_BY_AGENTS, MEASURES, QUALITY, SECONDS
 from orienteer.query import BOOSTS, Query, Refinement
-from orienteer.session import Record, Undo
+from orienteer.session import Read, Record, Undo
 from orienteer.session.record import Provenance
 
 DEEPEST = 1000
@@ -71,10 +72,12 @@ def _boost(weight: float) -> str:
 
 
 # As the paper names them: by operator and field, a boost by its weight.
-ACTION_TYPES = ("or", "+c", "+t", "-c", "-t", *map(_boost, BOOSTS), "undo")
+ACTION_TYPES = ("or", "+c", "+t", "-c", "-t", *map(_boost, BOOSTS), "undo", "read")
 
 
-def action_type(action: Refinement | Undo) -> str:
+def action_type(action: Refinement | Read | Undo) -> str:
+    if isinstance(action, Read):
+        return "read"
     if isinstance(action, Undo):
         return "undo"
     match action.op:
@@ -96,6 +99,8 @@ class Summary:
     final    each question's final passages
     ranking  measure by judgements → its value for each question, NaN where it has none; empty where no question has
     generated   whether the answer generator's answer is exact, for each question; empty where there is no generator
+    fallbacks   how many decisions the agent made in another way than its own, by kind
+    seconds     what the sessions took; None where they were not timed
     """
 
     entry: ConfiguredAgent
@@ -109,6 +114,8 @@ class Summary:
     final: list[list[Final]] = field(default_factory=list)
     ranking: dict[str, list[float]] = field(default_factory=dict)
     generated: list[float] = field(default_factory=list)
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    seconds: SessionCosts | None = None
     dead_ends: int = 0
     judged: int = 0
     step_sums: Floats = field(init=False)  # [steps + 1, measures], over judged questions
@@ -118,8 +125,11 @@ class Summary:
 
     def add(self, record: Record, ranks: Ranks) -> None:
         for name, measure in MEASURES.items():
-            value = measure.of(record)
+            # What a search for the answers computes is not counted.
+            unknown = name in COUNTED_BY_AGENTS and sees_answers(self.name)
+            value = None if unknown else measure.of(record)
             self.values[name].append(np.nan if value is None else value)
+        self.fallbacks.update(record.cost.fallbacks)
         self.final.append(final_passages(record))
         self.lengths[max(0, len(record.steps) - 1)] += 1
         self.endings[record.ended or "open"] += 1
@@ -173,6 +183,8 @@ class Summary:
                 means[name] = float(np.mean(column)) * (1 if name in COSTS else 100)
         if self.generated and not np.isnan(self.generated).all():
             means[EM_T5] = 100 * float(np.nanmean(self.generated))
+        if self.seconds is not None and (seconds := self.seconds.without_reading) is not None:
+            means[SECONDS] = seconds
         return means
 
     def by_step(self) -> Mapping[str, list[float]]:
@@ -210,6 +222,8 @@ def save(file: Path, identity: Mapping[str, Any], summary: Summary) -> None:
         "values": _as_json(summary.values),
         **{name: list(getattr(summary, name).items()) for name in ("lengths", "actions", "endings")},
         **({"ranking": _as_json(summary.ranking)} if summary.ranking else {}),
+        **({"fallbacks": list(summary.fallbacks.items())} if summary.fallbacks else {}),
+        **({"seconds": asdict(summary.seconds)} if summary.seconds is not None else {}),
         "gains": summary.gains,
         "depths": summary.depths, "final_depths": summary.final_depths,
         "dead_ends": summary.dead_ends, "judged": summary.judged,
@@ -294,12 +308,21 @@ def _column(values: Sequence[float | None]) -> list[float]:
     return [np.nan if v is None else float(v) for v in values]
 
 
+def _values(row: Mapping[str, Any], name: str, questions: int) -> Sequence[float | None]:
+    if name in COUNTED_BY_AGENTS and name not in row["values"]:
+        return [None] * questions
+    column: Sequence[float | None] = row["values"][name]
+    return column
+
+
 def _summary(row: Mapping[str, Any], entry: ConfiguredAgent, questions: int) -> Summary:
     found = Summary(
         entry,
-        values={name: _column(row["values"][name]) for name in MEASURES},
+        values={name: _column(_values(row, name, questions)) for name in MEASURES},
         ranking={str(name): _column(column) for name, column in row.get("ranking", {}).items()},
         lengths=Counter({int(length): int(count) for length, count in row["lengths"]}),
+        fallbacks=Counter({str(kind): int(count) for kind, count in row.get("fallbacks", ())}),
+        seconds=SessionCosts(**row["seconds"]) if "seconds" in row else None,
         actions=Counter({str(kind): int(count) for kind, count in row["actions"]}),
         endings=Counter({str(ending): int(count) for ending, count in row["endings"]}),
         gains=[[float(gain) for gain in step] for step in row["gains"]],

@@ -158,7 +158,7 @@ class ConfidenceView(ResponseModel):
 
 
 class StepView(ResponseModel):
-    """`by` is the agent's name, `you` or `question`; `action` is a refinement as Lucene writes it, or `undo`.
+    """`by` is the agent's name, `you` or `question`; `action` is a refinement in Lucene's syntax, `undo` or `read …`.
 
     `tree` is what the agent searched before it acted, `notes` what else it reported.
     """

@@ -349,7 +349,7 @@ class SessionManager:
             served.settings = replace(served.settings, dead_ends="undo")
         return replace(session, ended=None, error="")
 
-    def _objection(self, served: ServedSession, session: Session, action: Refinement | Undo) -> str | None:
+    def _objection(self, served: ServedSession, session: Session, action: Action) -> str | None:
         return self._environment(served).objection(session, action)
 
     def _environment(self, served: ServedSession) -> Environment:

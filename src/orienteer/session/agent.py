@@ -1,4 +1,5 @@
-"""The `Agent` protocol: from observations to actions; and `ExplainingAgent`, which also says how it chose them.
+"""The `Agent` protocol: from observations to actions; `ExplainingAgent` also says how it chose them, `CostingAgent` at
+what cost.
 
 An agent with a search tree implements, beside `act`:
 
@@ -18,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from orienteer.errors import OrienteerError
 from orienteer.session.observation import Observation
-from orienteer.session.state import Action
+from orienteer.session.state import NO_COST, Action, AgentCost
 
 
 @runtime_checkable
@@ -32,6 +33,24 @@ class Agent(Protocol):
     def act(self, observations: Sequence[Observation]) -> Sequence[Action]:
         """One action for each observation, in their order."""
         ...
+
+
+@runtime_checkable
+class CostingAgent(Protocol):
+    """An agent that also says what its decisions cost beside queries and readings; sessions add it up."""
+
+    def act(self, observations: Sequence[Observation]) -> Sequence[Action]: ...
+
+    def act_with_costs(self, observations: Sequence[Observation]) -> Sequence[tuple[Action, AgentCost]]:
+        """The actions that `act` returns, each with its cost."""
+        ...
+
+
+def decisions(agent: Agent, observations: Sequence[Observation]) -> list[tuple[Action, AgentCost]]:
+    """The agent's actions with their costs; an agent that does not tell them costs nothing."""
+    if isinstance(agent, CostingAgent):
+        return list(agent.act_with_costs(observations))
+    return [(action, NO_COST) for action in agent.act(observations)]
 
 
 StepNotes = Mapping[str, Any]  # JSON

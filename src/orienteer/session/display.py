@@ -19,7 +19,7 @@ from orienteer.reader.decoding import snippet
 from orienteer.session.confidence import shipped_model
 from orienteer.session.environment import Seconds
 from orienteer.session.record import Record, RecordedPassage, RecordedStep
-from orienteer.session.state import Session, Undo
+from orienteer.session.state import Read, Session, Undo
 
 _TERMINAL_STYLES = {"or": "green", "+": "bold green", "-": "bold red", "^": "bold yellow"}
 
@@ -76,6 +76,8 @@ def _terminal_headline(number: int, step: RecordedStep) -> Text:
         )
     if isinstance(step.action, Undo):
         line.append("  (taken back)", "dim")
+    if isinstance(step.action, Read):
+        line.append(f"  (reads {len(step.action.passages)} more)", "dim")
     if step.score is not None:
         line.append(f"  {step.score.total:.3f}", "cyan")
     return line

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from orienteer.data.passage import Passage, Question
 from orienteer.engine.protocol import Engine, Hit
-from orienteer.errors import QueryError
+from orienteer.errors import QueryError, UnknownPassageError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import clean
 from orienteer.reader.answer_matching import answer_forms, exact_match
@@ -17,7 +17,7 @@ from orienteer.reader.protocol import Reader, Reading
 from orienteer.session.observation import Lexicon, Observation, observe, used_terms
 from orienteer.session.relevance import is_relevant, score_of
 from orienteer.session.settings import Settings
-from orienteer.session.state import Action, Ending, SeenPassage, Session, Step, Stop, Undo, best_of, changes
+from orienteer.session.state import Action, Ending, Read, SeenPassage, Session, Step, Stop, Undo, best_of, changes
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Environment:
     def open(self, questions: Sequence[Question]) -> list[Session]:
         """A session for each question, after step 0: the question itself is searched and its hits are read."""
         sessions = [Session(_cleaned(question)) for question in questions]
-        pending: list[Session | _PendingQuery] = []
+        pending: list[Session | _PendingQuery | _QueryHits] = []
         for session in sessions:
             try:
                 pending.append(_PendingQuery(session, None, Query(session.question.question)))
@@ -83,9 +83,23 @@ class Environment:
                 if term in used_terms(session, self.lexicon):
                     return f"{action}: the term {term!r} was used before; a term is used once in a session"
                 return None
-        return f"{action!r} is not an action; expected a Refinement, STOP or UNDO"
+            case Read():
+                return self._objection_to_reading(session, action)
+        return f"{action!r} is not an action; expected a Refinement, Read, STOP or UNDO"
 
-    def _pending(self, session: Session, action: Action) -> Session | _PendingQuery:
+    def _objection_to_reading(self, session: Session, action: Read) -> str | None:
+        most, ids = self.settings.hits, action.passages
+        if not 1 <= len(ids) <= most or len(set(ids)) < len(ids):
+            return f"{action}: names {len(ids)} passages; expected 1 to {most} distinct ones, as many as a query finds"
+        if known := sorted({each.passage.id for each in session.seen}.intersection(ids)):
+            return f"{action}: the passage {known[0]!r} was read before"
+        try:
+            self.engine.passages(ids)
+        except UnknownPassageError as error:
+            return f"{action}: {error}"
+        return None
+
+    def _pending(self, session: Session, action: Action) -> Session | _PendingQuery | _QueryHits:
         if session.ended:
             return session
         if (why := self.objection(session, action)) is not None:
@@ -96,6 +110,9 @@ class Environment:
                     return _PendingQuery(session, action, session.query.refine(action))
                 except QueryError as error:
                     return ended(session, "illegal", f"{action}: {error.message}")
+            case Read():
+                hits = tuple(Hit(id, 0.0) for id in action.passages)
+                return _QueryHits(_PendingQuery(session, action, session.query), hits)
             case Undo():
                 return self._undone(session)
         return ended(session, "stop")
@@ -104,7 +121,8 @@ class Environment:
         """The query before its last refinement, with its hits of that time: nothing is searched or read."""
         query = Query(session.query.question, session.query.refinements[:-1])
         # Every current query extends an earlier one by one refinement, so the shorter one was searched.
-        hits = next(step.hits for step in reversed(session.steps) if step.query == query and step.hits)
+        queried = (step for step in reversed(session.steps) if step.hits and not isinstance(step.action, Read))
+        hits = next(step.hits for step in queried if step.query == query)
         return self._extended(session, Undo(), query, hits, {})
 
     def _within_budget(self, sessions: list[Session]) -> list[Session]:
@@ -112,8 +130,8 @@ class Environment:
             return sessions
         return [s if s.ended or s.passages_read < self.budget else ended(s, "steps") for s in sessions]
 
-    def _execute(self, pending: Sequence[Session | _PendingQuery]) -> list[Session]:
-        """Searches, fetches and reads for all pending queries at once."""
+    def _execute(self, pending: Sequence[Session | _PendingQuery | _QueryHits]) -> list[Session]:
+        """Searches, fetches and reads for all pending queries at once; those with hits already are not searched."""
         searched = iter(self._search([each for each in pending if isinstance(each, _PendingQuery)]))
         results = [next(searched) if isinstance(each, _PendingQuery) else each for each in pending]
         reads = [(each.pending.session, each.hits) for each in results if isinstance(each, _QueryHits)]
@@ -165,7 +183,7 @@ class Environment:
     def _extended(
         self,
         session: Session,
-        action: Refinement | Undo | None,
+        action: Refinement | Read | Undo | None,
         query: Query,
         hits: tuple[Hit, ...],
         fresh: dict[str, tuple[Passage, Reading]],
@@ -207,7 +225,7 @@ class _PendingQuery:
     """A query that a session is about to search."""
 
     session: Session
-    action: Refinement | None
+    action: Refinement | Read | None
     query: Query
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -25,9 +25,10 @@ from orienteer.session.agent import DEEPEST
 from orienteer.session.environment import Environment, ended
 from orienteer.session.score import Score
 from orienteer.session.settings import Settings
-from orienteer.session.state import UNDO, Ending, Session, Undo
+from orienteer.session.state import NO_COST, UNDO, AgentCost, Ending, Read, Session, Undo
 
 VERSION = 1
+_READ = "read "  # before the ids of an action `Read`
 
 
 class RecordError(OrienteerError):
@@ -55,7 +56,7 @@ class RecordedStep:
     `notes` is further JSON: who took the step, the agent's explanation.
     """
 
-    action: Refinement | Undo | None
+    action: Refinement | Read | Undo | None
     query: str
     hits: tuple[Hit, ...]
     best: tuple[str, ...]
@@ -90,7 +91,7 @@ class Record:
     """A recorded session; `passages` are in the order in which they were first seen.
 
     `confidence`: the probability that the answer is right, where it was judged. `explanation`: the sentences of the
-    best passage that answer a question which asks how or why.
+    best passage that answer a question which asks how or why. `cost`: what the agent computed to decide.
     """
 
     provenance: Provenance
@@ -101,6 +102,7 @@ class Record:
     error: str
     confidence: float | None = None
     explanation: str = ""
+    cost: AgentCost = NO_COST
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ class Record:
 
     @property
     def queries(self) -> int:
-        return sum(not isinstance(step.action, Undo) for step in self.steps)
+        return sum(not isinstance(step.action, Read | Undo) for step in self.steps) + self.cost.queries
 
     @property
     def answer(self) -> str:
@@ -142,6 +144,7 @@ def record(session: Session, environment: Environment, agent: str) -> Record:
         passages,
         session.ended,
         session.error,
+        cost=session.cost,
     )
 
 
@@ -162,6 +165,8 @@ def to_line(record: Record) -> bytes:
         row["confidence"] = record.confidence
     if record.explanation:
         row["explanation"] = record.explanation
+    if record.cost != NO_COST:
+        row["cost"] = {name: value for name, value in asdict(record.cost).items() if value}
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
@@ -240,6 +245,7 @@ def _record(row: Mapping[str, Any]) -> Record:
         ),
         steps, passages, cast("Ending | None", row["ended"]), _text(row["error"]),
         _number(row["confidence"]) if "confidence" in row else None, _text(row.get("explanation", "")),
+        _cost(row["cost"]) if "cost" in row else NO_COST,
     )  # fmt: skip
 
 
@@ -273,6 +279,14 @@ def _step(row: Mapping[str, Any]) -> RecordedStep:
 def _score(row: object) -> Score:
     ndcg, ndcem, ps, total = _list(row)
     return Score(_number(ndcg), None if ndcem is None else _number(ndcem), _number(ps), _number(total))
+
+
+def _cost(row: Mapping[str, Any]) -> AgentCost:
+    cost = AgentCost(**row)
+    for count in (cost.queries, cost.refinements_scored, cost.passages_scored, *cost.fallbacks.values()):
+        if type(count) is not int or count < 0:
+            raise TypeError(f"a cost of {count!r}; expected a whole number")
+    return replace(cost, fallbacks={_text(kind): count for kind, count in cost.fallbacks.items()})
 
 
 def _judgements(row: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
@@ -312,13 +326,25 @@ def _check_depth(value: object, levels: int = 2 * DEEPEST + 10) -> None:
         _check_depth(each, levels - 1)
 
 
-def _action(text: str | None) -> Refinement | Undo | None:
+def _action(text: str | None) -> Refinement | Read | Undo | None:
     if text is None:
         return None
     if text == str(UNDO):
         return UNDO
+    if text.startswith(_READ):
+        return Read(_passages_to_read(text.removeprefix(_READ)))
     [refinement] = parse(text).refinements
     return refinement
+
+
+def _passages_to_read(text: str) -> tuple[str, ...]:
+    try:
+        ids = _texts(json.loads(text))
+    except RecursionError:
+        raise ValueError("ids of passages that are nested too deeply") from None
+    for id in ids:
+        id.encode()  # half a character, which no file can hold, is a ValueError
+    return ids
 
 
 def write_records(path: str | os.PathLike[str], records: Iterable[Record]) -> int:
@@ -354,10 +380,12 @@ def replay(recorded: Record, engine: Engine, reader: Reader) -> Record:
             raise ReplayError(_difference(recorded, len(session.steps), "the session has ended here", "a further step"))
         [session] = environment.step([session], [step.action])
     again = record(_as_it_ended(session, recorded), environment, played.agent)
-    # Notes are no outcome of a step, confidence and explanation are of their time: they are copied.
+    # Notes and cost are no outcome of a step, confidence and explanation are of their time: they are copied.
     notes = {number: step.notes for number, step in enumerate(recorded.steps)}
     steps = tuple(replace(step, notes=notes.get(i)) for i, step in enumerate(again.steps))
-    return replace(again, steps=steps, confidence=recorded.confidence, explanation=recorded.explanation)
+    return replace(
+        again, steps=steps, confidence=recorded.confidence, explanation=recorded.explanation, cost=recorded.cost
+    )
 
 
 def check_replay(recorded: Record, engine: Engine, reader: Reader) -> None:

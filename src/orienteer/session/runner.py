@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter
 from typing import Protocol, runtime_checkable
 
 from orienteer.data.passage import Question
-from orienteer.session.agent import Agent
+from orienteer.session.agent import Agent, decisions
 from orienteer.session.environment import Environment, Seconds, ended
 from orienteer.session.observation import Observation
-from orienteer.session.state import Action, Session
+from orienteer.session.state import NO_COST, Action, AgentCost, Session
 
 BATCH_SIZE = 256  # sessions: enough for full batches of passages, and some tens of megabytes
 
@@ -80,11 +80,15 @@ def advance(environment: Environment, agent: Agent, sessions: Sequence[Session])
     """One action for every session."""
     observations = environment.observe(sessions)
     with environment.seconds.counting("agent"):
-        actions = _actions(agent, observations)
-    failed = {i: action.why for i, action in enumerate(actions) if isinstance(action, _Failure)}
+        decided = _decisions(agent, observations)
+    failed = {i: action.why for i, (action, _) in enumerate(decided) if isinstance(action, _Failure)}
     good = [i for i in range(len(sessions)) if i not in failed]
-    after = iter(environment.step([sessions[i] for i in good], [actions[i] for i in good]))  # type: ignore[misc]
-    return [ended(s, "error", failed[i]) if i in failed else next(after) for i, s in enumerate(sessions)]
+    after = iter(environment.step([sessions[i] for i in good], [decided[i][0] for i in good]))  # type: ignore[misc]
+    played = [ended(s, "error", failed[i]) if i in failed else next(after) for i, s in enumerate(sessions)]
+    return [
+        replace(session, cost=session.cost + cost) if cost != NO_COST else session
+        for session, (_, cost) in zip(played, decided, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +98,16 @@ class _Failure:
     why: str
 
 
-def _actions(agent: Agent, observations: Sequence[Observation]) -> list[Action | _Failure]:
+def _decisions(agent: Agent, observations: Sequence[Observation]) -> list[tuple[Action | _Failure, AgentCost]]:
     """The agent's actions for all; where it fails, one call for each, to find the observation it fails on."""
     try:
-        actions: list[Action | _Failure] = list(agent.act(observations))
+        decided: list[tuple[Action | _Failure, AgentCost]] = [*decisions(agent, observations)]
     except Exception as error:
         if len(observations) == 1:
-            return [_Failure(f"the agent raised {type(error).__name__}: {error}")]
+            return [(_Failure(f"the agent raised {type(error).__name__}: {error}"), NO_COST)]
     else:
-        if len(actions) == len(observations):
-            return actions
+        if len(decided) == len(observations):
+            return decided
         if len(observations) == 1:
-            return [_Failure(f"the agent gave {len(actions)} actions for 1 observation")]
-    return [action for observation in observations for action in _actions(agent, [observation])]
+            return [(_Failure(f"the agent gave {len(decided)} actions for 1 observation"), NO_COST)]
+    return [decision for observation in observations for decision in _decisions(agent, [observation])]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from orienteer.data.passage import Passage, Question
@@ -31,10 +32,48 @@ class Undo:
         return "undo"
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Reads passages that the agent names, at most as many as a query has hits; the query stays as it is."""
+
+    passages: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"read {json.dumps(list(self.passages), ensure_ascii=False)}"
+
+
 STOP = Stop()
 UNDO = Undo()
 
-Action = Refinement | Stop | Undo
+Action = Refinement | Read | Stop | Undo
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCost:
+    """What an agent computed to decide, beside the session's own queries and readings.
+
+    queries             further queries that the agent sent to the engine itself
+    refinements_scored  refinements whose hits it asked the engine for, without searching with them
+    passages_scored     unread passages that its value model scored
+    fallbacks           how many decisions it made in another way than its own, by kind: "blind", "held"
+    """
+
+    queries: int = 0
+    refinements_scored: int = 0
+    passages_scored: int = 0
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: AgentCost) -> AgentCost:
+        kinds = dict.fromkeys((*self.fallbacks, *other.fallbacks))
+        return AgentCost(
+            self.queries + other.queries,
+            self.refinements_scored + other.refinements_scored,
+            self.passages_scored + other.passages_scored,
+            {kind: self.fallbacks.get(kind, 0) + other.fallbacks.get(kind, 0) for kind in kinds},
+        )
+
+
+NO_COST = AgentCost()
 
 
 # stop: the agent stopped; steps: the last step was taken; dead end, no hits: a query, or the question itself, found
@@ -62,11 +101,12 @@ class SeenPassage:
 class Step:
     """An action, the query after it, its hits, and how the best passages changed; step 0 is the question itself.
 
-    `best` are the session's best passages after the step, `entered` and `left` the difference to the step before.
+    After `Read`, `hits` are the passages that it names, with score 0. `best` are the session's best passages after the
+    step, `entered` and `left` the difference to the step before.
     """
 
     number: int
-    action: Refinement | Undo | None
+    action: Refinement | Read | Undo | None
     query: Query
     hits: tuple[Hit, ...]
     best: tuple[str, ...]
@@ -89,11 +129,12 @@ class Session:
     best: tuple[SeenPassage, ...] = ()
     ended: Ending | None = None
     error: str = ""
+    cost: AgentCost = NO_COST
 
     @property
     def current(self) -> Step | None:
         """The step of the current query: the last one with hits, since a query without hits is undone."""
-        return next((step for step in reversed(self.steps) if step.hits), None)
+        return next((step for step in reversed(self.steps) if step.hits and not isinstance(step.action, Read)), None)
 
     @property
     def query(self) -> Query:
@@ -108,8 +149,8 @@ class Session:
 
     @property
     def queries(self) -> int:
-        """Number of queries sent to the engine."""
-        return sum(not isinstance(step.action, Undo) for step in self.steps)
+        """Number of queries sent to the engine, those of the agent itself included."""
+        return sum(not isinstance(step.action, Read | Undo) for step in self.steps) + self.cost.queries
 
     @property
     def passages_read(self) -> int:

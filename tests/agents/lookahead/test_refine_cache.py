@@ -51,9 +51,12 @@ def test_results_on_the_way_there_and_back_are_the_engines(engine: Engine, embed
     refine = RefineCache(counting)
     way = [((), SOME), ((STEP,), SOME), ((), MORE), ((), SOME[::-1]), ((STEP,), MORE)]
     for step, (query, refinements) in enumerate(way):
+        before = len(counting.asked)
         seen = _state(embedded, step, *query)
         expected = engine.refine(Query(seen.question, query), refinements, 5)
-        assert _plain(refine(seen, refinements)) == _plain(expected)
+        lists, asked = refine(seen, refinements)
+        assert _plain(lists) == _plain(expected)
+        assert asked == (len(counting.asked[-1]) if len(counting.asked) > before else 0)
     unknown = [each for each in MORE if each not in SOME]
     # The way does not go through its second query any more once it has gone back, so that one is asked for anew.
     assert counting.asked == [SOME, SOME, unknown, MORE]

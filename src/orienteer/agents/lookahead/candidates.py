@@ -7,14 +7,14 @@ find about 500 unread passages; features of their words (`passage_features`) tel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.agents.action_space import RankedActions
-from orienteer.agents.lookahead.passage_features import FEATURES, PassageFeatures, TermTable, directions
+from orienteer.agents.lookahead.passage_features import FEATURES, FOUND_FEATURES, PassageFeatures, TermTable, directions
 from orienteer.data.passage import Passage
 from orienteer.engine.hits import concatenate, distinct_hits, take
 from orienteer.engine.protocol import Engine, Hit
@@ -24,6 +24,7 @@ from orienteer.query import Query, Refinement
 from orienteer.session import Lexicon, Observation
 from orienteer.session.score import K
 
+_FOUND = slice(FEATURES.index(FOUND_FEATURES[0]), FEATURES.index(FOUND_FEATURES[-1]) + 1)
 _FIRST_ANSWER = FEATURES.index("holds answer 1")
 _CACHED_PASSAGES = 1 << 15
 _CACHED_QUESTIONS = 128  # a batch of sessions; about 100 kB for each query of a session
@@ -42,6 +43,7 @@ class Candidates:
     ps             of the best passages so far, highest first
     best_answers   [best passages]: number of the answer that each gives; equal answers have one number
     held_answers   [passages]: number of the first of these answers that the passage holds; -1: none
+    asked          refinements that the engine was asked for; the others were known from before
     """
 
     ids: tuple[str, ...]
@@ -50,6 +52,7 @@ class Candidates:
     ps: NDArray[np.float64]
     best_answers: NDArray[np.int64]
     held_answers: NDArray[np.int64]
+    asked: int = 0
 
     def sum_by_refinement(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sum of the passages' values over each refinement's hits [refinements]."""
@@ -69,15 +72,29 @@ class Lookahead:
         """The candidates of all ranked refinements; None where the engine cannot answer them."""
         refinements = actions.refinements()
         try:
-            lists = self._refine(observation, refinements)
+            lists, asked = self._refine(observation, refinements)
         except QueryError:
             return None
         ids, hits = _unseen(lists, observation.seen)
+        return replace(self._candidates(observation, ids, hits, refinements, actions.log_probabilities), asked=asked)
+
+    def of_passages(self, observation: Observation, ids: Sequence[str], usual: Float32s) -> Candidates:
+        """Unread passages as candidates that no refinement finds.
+
+        What is a matter of the refinements that find a passage is unknown of them: those features are the `usual` ones
+        [features], the mean of the value model's training data.
+        """
+        candidates = self._candidates(observation, ids, np.empty((0, K), np.int64), [], np.empty(0))
+        candidates.features[:, _FOUND] = usual[_FOUND]
+        return candidates
+
+    def _candidates(
+        self, observation: Observation, ids: Sequence[str], hits: NDArray[np.int64],
+        refinements: Sequence[Refinement], log_probabilities: NDArray[np.float64],
+    ) -> Candidates:  # fmt: skip
         best = observation.passages[:K]
         passages, best_passages = self._fetch(ids), self._fetch([each.id for each in best])
-        features = self._features(
-            observation, passages, best_passages, hits, refinements, actions.log_probabilities
-        )  # fmt: skip
+        features = self._features(observation, passages, best_passages, hits, refinements, log_probabilities)
         numbers: dict[str, int] = {}
         answers = [" ".join(self._lexicon.terms(each.answer)) for each in best]
         best_answers = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers], int)
@@ -104,8 +121,8 @@ class RefineCache:
         self._sessions: dict[str, dict[tuple[Refinement, ...], _Refined]] = {}  # by question
         self._lock = Lock()
 
-    def __call__(self, observation: Observation, refinements: Sequence[Refinement]) -> HitLists:
-        """The K best passages of each refinement, as the engine gives them."""
+    def __call__(self, observation: Observation, refinements: Sequence[Refinement]) -> tuple[HitLists, int]:
+        """The K best passages of each refinement, as the engine gives them; and how many it was asked for."""
         query = observation.refinements
         # The first step of a session empties the cache: the engine may have other passages by now.
         session = self._sessions.get(observation.question, {}) if observation.step else {}
@@ -117,8 +134,8 @@ class RefineCache:
         prefixes = {each: known for each, known in session.items() if each == query[: len(each)]}
         self._keep(observation.question, prefixes | {query: (place, lists)})
         if len(new) == len(lists):
-            return lists
-        return take(lists, [place[each] for each in refinements])
+            return lists, len(new)
+        return take(lists, [place[each] for each in refinements]), len(new)
 
     def _keep(self, question: str, session: dict[tuple[Refinement, ...], _Refined]) -> None:
         with self._lock:

@@ -29,10 +29,12 @@ TEXT_FEATURES = (
     "like the best passages", "most like one", "like the first",
     "length", "years, asked for", "figures, asked for", "asked who",
 )  # fmt: skip
-HIT_FEATURES = (
+# Of the refinements that find a passage.
+FOUND_FEATURES = (
     "refinements that find it", "best rank", "rarest word required", "probability of what finds it",
-    "highest probability", "rank for the question", "score for the question",
+    "highest probability",
 )  # fmt: skip
+HIT_FEATURES = (*FOUND_FEATURES, "rank for the question", "score for the question")
 STATE_FEATURES = (*(f"PS {n + 1}" for n in range(K)), "step", "passages read")
 FEATURES = (*TEXT_FEATURES, *HIT_FEATURES, *STATE_FEATURES)
 

@@ -57,6 +57,11 @@ class ValueModel:
         self._mean, self._std = named["centre"], named["width"]
         self._spread = np.exp(named["spread"].astype(np.float64))
 
+    @property
+    def mean(self) -> Float32s:
+        """[features]: of the training data."""
+        return np.asarray(self._mean, np.float32)
+
     def __call__(self, features: Float32s) -> Prediction:
         hidden = np.clip((features - self._mean) / self._std, -CLIP, CLIP).astype(np.float32)
         for name in LAYERS[:-1]:

@@ -23,7 +23,7 @@ from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute, plain_tokenizer
 from orienteer.query import GRAMMARS
-from orienteer.session import STOP, UNDO, Action, Observation
+from orienteer.session import STOP, UNDO, Action, AgentCost, Observation
 from orienteer.session.agent import TreeNode, tree_explanation
 
 
@@ -64,7 +64,10 @@ class MuZeroAgent:
         return cls(load_folder(Path(folder) if folder else SHIPPED), engine, search, threads=threads)
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
-        return [action for action, _ in self._decide(observations, None)]
+        return [action for action, _, _ in self._decide(observations, None)]
+
+    def act_with_costs(self, observations: Sequence[Observation]) -> list[tuple[Action, AgentCost]]:
+        return [(action, cost) for action, _, cost in self._decide(observations, None)]
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
         """Each action with its value and the search trees of its grammar actions."""
@@ -72,12 +75,12 @@ class MuZeroAgent:
         decided = self._decide(observations, traces)
         return [
             (action, self._explanation(plan, searches))
-            for (action, plan), searches in zip(decided, traces, strict=True)
+            for (action, plan, _), searches in zip(decided, traces, strict=True)
         ]
 
     def _decide(
         self, observations: Sequence[Observation], traces: list[list[SearchTrace]] | None
-    ) -> list[tuple[Action, PlannedStep]]:
+    ) -> list[tuple[Action, PlannedStep, AgentCost]]:
         seen = self._pipeline.encode(observations)
         roots = [
             root_state(
@@ -88,14 +91,14 @@ class MuZeroAgent:
             )
             for (tokenized, encoded), observation in zip(seen, observations, strict=True)
         ]  # fmt: skip
-        decided: list[tuple[Action, PlannedStep]] = []
+        decided: list[tuple[Action, PlannedStep, AgentCost]] = []
         plans = plan_steps(self._networks, roots, self.search, traces=traces, threads=self._threads)
         for plan, (tokenized, encoded), observation in zip(plans, seen, observations, strict=True):
             action: Action = plan.action(tokenized.terms)
             if below_undo_threshold(encoded, self._pipeline.config) and observation.refinements:
                 action = UNDO
             room = can_refine(observation, self._pipeline.tokenizer.lexicon)
-            decided.append((action if room else STOP, plan))
+            decided.append((action if room else STOP, plan, encoded.cost))
         return decided
 
     def _explanation(self, plan: PlannedStep, searches: Sequence[SearchTrace]) -> dict[str, Any]:

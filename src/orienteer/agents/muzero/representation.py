@@ -40,7 +40,7 @@ from orienteer.agents.muzero.config import Config
 from orienteer.agents.muzero.grammar import INDEX, OPERATORS, QueryGrammar
 from orienteer.agents.muzero.networks import Float32s
 from orienteer.agents.muzero.tries import TermTokenizer
-from orienteer.agents.pointer.agent import Head
+from orienteer.agents.pointer.agent import BLIND, Head
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Bounds, Compute, Ct2Encoder, vocabulary
@@ -49,7 +49,7 @@ from orienteer.models.ct2_format import bert_files
 from orienteer.models.model_folder import dequantise, quantise
 from orienteer.query import FIELDS, GRAMMARS, Grammar, Refinement
 from orienteer.reader.encoding import pieces
-from orienteer.session import Lexicon, Observation, Term
+from orienteer.session import NO_COST, AgentCost, Lexicon, Observation, Term
 
 IDF_STEPS, IDF_STEP = 32, 0.5
 PS_STEPS = 16
@@ -161,12 +161,14 @@ class EncodedObservation(NamedTuple):
     and the stop and gain scores
     terms        [terms, width] each usable term, pooled over its occurrences in every source
     slot_scores  [terms, slots] and `stop_score`: scores of the cloned agent; with a lookahead, its scaled predictions
+    cost         of the lookahead
     """
 
     summary: Float32s
     terms: Float32s
     slot_scores: Float32s
     stop_score: float
+    cost: AgentCost = NO_COST
 
 
 class Encoder:
@@ -244,16 +246,19 @@ class LookaheadPrior:
 
     def __call__(
         self, observation: Observation, tokenized: TokenizedObservation, encoded: EncodedObservation
-    ) -> Float32s | None:
-        """[terms, slots], `IDLE_VALUE` where there are no new hits; None where the engine cannot answer."""
+    ) -> tuple[Float32s | None, AgentCost]:
+        """[terms, slots], `IDLE_VALUE` where there are no new hits; None where the engine refuses. And the cost."""
         legal = open_slots(tokenized.terms) & self._allowed
         ranked = rank_actions(encoded.slot_scores, encoded.stop_score, legal, tokenized.terms)
-        if not len(ranked) or (candidates := self._lookahead(observation, ranked)) is None:
-            return None
+        if not len(ranked):
+            return None, NO_COST
+        if (candidates := self._lookahead(observation, ranked)) is None:
+            return None, AgentCost(fallbacks={BLIND: 1})
         predictions: NDArray[np.float32] = np.full(encoded.slot_scores.size, IDLE_VALUE, np.float32)
         values = refinement_values(candidates, self._value_model, self._decoding)
         predictions[ranked.actions] = np.where(np.isneginf(values), IDLE_VALUE, values)
-        return predictions.reshape(encoded.slot_scores.shape)
+        cost = AgentCost(refinements_scored=candidates.asked, passages_scored=len(candidates.ids))
+        return predictions.reshape(encoded.slot_scores.shape), cost
 
 
 class ActionHistory:
@@ -353,9 +358,9 @@ class ObservationPipeline:
         """
         assert self.lookahead_prior is not None
         scale = np.float32(self.config.networks.lookahead_scale)
-        predictions = self.lookahead_prior(observation, tokenized, encoded)
+        predictions, cost = self.lookahead_prior(observation, tokenized, encoded)
         if predictions is None:
             predictions = (encoded.slot_scores - encoded.slot_scores.max(initial=0.0)) / scale + np.float32(
                 self.config.decoding.undo_threshold + 0.1
             )
-        return encoded._replace(slot_scores=predictions * scale, stop_score=0.0)
+        return encoded._replace(slot_scores=predictions * scale, stop_score=0.0, cost=cost)

@@ -30,8 +30,9 @@ from orienteer.models.checks import check_shapes
 from orienteer.models.layers import Float32s, linear, load_layers, relu
 from orienteer.models.model_folder import dequantise
 from orienteer.query import GRAMMARS, Grammar
-from orienteer.session import STOP, UNDO, Action, Observation
+from orienteer.session import NO_COST, STOP, UNDO, Action, AgentCost, Observation
 
+BLIND = "blind"  # the fallback of a decision without lookahead, because the engine could not answer the refinements
 _NOTED = 5  # refinements that the notes name
 
 
@@ -88,6 +89,9 @@ class Head:
         return linear(x, *self._layers[name])
 
 
+Decision = tuple[Action, dict[str, Any], AgentCost]  # an action, its notes, what it cost
+
+
 class PointerAgent:
     """An `Agent` from a folder that training wrote; the shipped one by default."""
 
@@ -138,6 +142,12 @@ class PointerAgent:
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, dict[str, Any]]]:
         """Each action with the most probable refinements, the probability of stopping, the expected gain."""
+        return [(action, notes) for action, notes, _ in self._decisions(observations)]
+
+    def act_with_costs(self, observations: Sequence[Observation]) -> list[tuple[Action, AgentCost]]:
+        return [(action, cost) for action, _, cost in self._decisions(observations)]
+
+    def _decisions(self, observations: Sequence[Observation]) -> list[Decision]:
         inputs = _Recorded(map(self.featurize, observations))
         scored = self.scores(inputs, len(observations))
         # An input is recorded once its scores are there; the next states are scored while one is decided.
@@ -168,9 +178,7 @@ class PointerAgent:
         """The legal actions of the agent's grammar."""
         return rank_actions(scores.slots, scores.stop, inputs.open_slots & self._allowed, inputs.terms)
 
-    def _decide(
-        self, observation: Observation, scores: Scores, inputs: ModelInput
-    ) -> tuple[Action, dict[str, Any]]:  # fmt: skip
+    def _decide(self, observation: Observation, scores: Scores, inputs: ModelInput) -> Decision:
         ranked = self.ranked(inputs, scores)
         top = [(ranked.refinement(rank), ranked.log_probabilities[rank]) for rank in range(min(_NOTED, len(ranked)))]
         notes = {
@@ -180,15 +188,16 @@ class PointerAgent:
         }
         stops = observation.may_stop and ranked.stop >= self.decoding.stop
         if not len(ranked) or stops or not can_refine(observation, self.featurize.lexicon):
-            return STOP, notes
+            return STOP, notes, NO_COST
         looks = self.has_value_model and self.decoding.lookahead
         candidates = self.look_ahead(observation, ranked) if looks else None
         if candidates is None:
-            return ranked.refinement(0), notes
+            return ranked.refinement(0), notes, AgentCost(fallbacks={BLIND: 1}) if looks else NO_COST
         values = self.refinement_values(candidates)
         best = [int(rank) for rank in np.argsort(-values, kind="stable")[:_NOTED] if values[rank] > 0]
         notes["promising"] = [[str(ranked.refinement(rank)), round(float(values[rank]), 4)] for rank in best]
-        return act_on_values(observation, ranked, values, self.decoding.undo_threshold), notes
+        action = act_on_values(observation, ranked, values, self.decoding.undo_threshold)
+        return action, notes, AgentCost(refinements_scored=candidates.asked, passages_scored=len(candidates.ids))
 
     def look_ahead(self, observation: Observation, actions: RankedActions) -> Candidates | None:
         """What all refinements would find; None where the engine cannot answer them."""

@@ -1,4 +1,4 @@
-"""The pointer's names: `pointer`, `pointer-G1`, `pointer-G1-blind`, each also with `=DIR`."""
+"""The pointer's names: `pointer`, `pointer-G1`, and without lookahead `pointer-G1-blind`, each also with `=DIR`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _pointer(request: AgentRequest) -> ConfiguredAgent:
 
     assert request.folder is not None
     files = load_folder(request.folder)
-    if request.options["blind"]:
+    if request.options.get("blind"):
         files = replace(files, decoding=replace(files.decoding, lookahead=False))
     grammar = GRAMMARS[request.options["grammar"] or files.layout.grammar]
     settings = replace(request.settings, snippet=files.layout.snippet)
@@ -26,12 +26,21 @@ def _pointer(request: AgentRequest) -> ConfiguredAgent:
 
 
 SPEC = AgentSpec(
-    "pointer, pointer-G0…G4, pointer-blind",
-    "a trained model scores every refinement, looks ahead at what each would find, and takes the most valuable; "
-    "-blind takes the most probable without lookahead",
+    "pointer, pointer-G0…G4",
+    "a trained model scores every refinement, looks ahead at what each would find, and takes the most valuable",
     "reader, checkpoint",
-    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?P<blind>-blind)?"),
+    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?"),
     _pointer,
     ("pointer", *(f"pointer-{name}" for name in GRAMMARS)),
+    Checkpoint("orienteer train pointer", shipped=lambda options: _WEIGHTS),
+)
+
+BLIND = AgentSpec(
+    "pointer-blind, pointer-G0-blind…",
+    "control: the same model without lookahead takes the most probable refinement, and never undoes one",
+    "reader, checkpoint",
+    re.compile(r"pointer(?:-(?P<grammar>G[0-4]))?(?P<blind>-blind)"),
+    _pointer,
+    ("pointer-blind",),
     Checkpoint("orienteer train pointer", shipped=lambda options: _WEIGHTS),
 )

@@ -19,9 +19,10 @@ from orienteer.errors import ModelCorruptError
 from orienteer.models.bert_encoder import Compute
 from orienteer.query import GRAMMARS, Grammar, Operator, Refinement
 from orienteer.query.refinement import MAX_TERM_CHARS
-from orienteer.session import STOP, Action, Lexicon, Observation, Stop
+from orienteer.session import NO_COST, STOP, Action, AgentCost, Lexicon, Observation, Stop
 
 BEAM = 4
+HELD = "held"  # the fallback of a free agent whose text is no legal action: it writes again, held to the grammar
 _BLANKS = re.compile(r"\s+")
 
 Decision = tuple[Action, dict[str, Any]]  # an action and its notes
@@ -63,6 +64,13 @@ class T5Agent:
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
         return [action for action, _ in self.act_with_explanations(observations)]
+
+    def act_with_costs(self, observations: Sequence[Observation]) -> list[tuple[Action, AgentCost]]:
+        held = AgentCost(fallbacks={HELD: 1})
+        return [
+            (action, held if notes.get("refused") else NO_COST)
+            for action, notes in self.act_with_explanations(observations)
+        ]
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[Decision]:
         """Each action with the likeliest targets and their probabilities."""

@@ -75,7 +75,7 @@ export class Panel {
     } else if (name === "step") {
       Object.assign(this.session.passages, data.passages);
       this.session.steps.push(data.step);
-      this.session.queries += data.step.action === "undo" ? 0 : 1;
+      this.session.queries += /^(undo$|read )/.test(data.step.action ?? "") ? 0 : 1;
       this.session.passages_read = Object.keys(this.session.passages).length;
       this.session.seconds += data.step.seconds;
       if (this.follow) this.chosen = data.step.number;
