@@ -104,6 +104,7 @@ def isolation() -> str:
     runs = {
         "one loop": _read("isolation/before.json"), "three lanes": _read("isolation/three-lanes.json"),
         "now": _read("isolation/after.json"), "now, busy": _read("isolation/after-busy.json"),
+        "now, `muzero`": _read("isolation/after-quick-agent.json"),
     }  # fmt: skip
     rows = []
     for name, run in runs.items():

@@ -26,7 +26,7 @@ from orienteer.serve.memory import deep_size
 from orienteer.serve.schemas import SessionView, session_view
 from orienteer.serve.session_worker import SessionWorker, StepJob, StepTimes
 from orienteer.serve.sessions import ServedSession
-from orienteer.session import STOP, Action, Observation, Settings
+from orienteer.session import STOP, Action, Observation, Session, Settings
 
 QUESTION = "who lit the first lamp on the reef"
 JSON = {"content-type": "application/json"}
@@ -342,6 +342,51 @@ def test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet() -> Non
         assert not acting.done()
         agent.gate.set()
         await acting
+
+    asyncio.run(both())
+    worker.close()
+
+
+def test_a_question_does_not_wait_for_the_step_of_an_agent_that_is_quick() -> None:
+    worker, agent = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64), GatedAgent()
+
+    async def both() -> None:
+        opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings()))).session
+        job = StepJob("lighthouses", opened, Settings(), agent=agent)
+        assert worker._times.lane(job) == "quick"
+        acting = asyncio.create_task(worker.run(job))
+        assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
+        question = StepJob("lighthouses", Question("q", "lamp"), Settings())
+        assert worker._times.lane(question) == "quick"
+        asked = await asyncio.wait_for(worker.run(question), TIMEOUT)
+        assert asked.session.steps
+        assert not acting.done()
+        agent.gate.set()
+        await acting
+
+    asyncio.run(both())
+    worker.close()
+
+
+def test_a_click_does_not_wait_for_another_users_click() -> None:
+    held = GatedEngine(1)
+    worker = SessionWorker({"held": held, "lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64)
+
+    def click(index: str, session: Session) -> StepJob:
+        return StepJob(index, session, Settings(), Refinement("or", "contents", "keeper"))
+
+    async def both() -> None:
+        heavy, light = [
+            (await worker.run(StepJob(index, Question("l", QUESTION), Settings()))).session
+            for index in ("held", "lighthouses")
+        ]
+        waiting = asyncio.create_task(worker.run(click("held", heavy)))
+        assert await asyncio.to_thread(held.reached.wait, TIMEOUT)
+        clicked = await asyncio.wait_for(worker.run(click("lighthouses", light)), TIMEOUT)
+        assert len(clicked.session.steps) == 2
+        assert not waiting.done()
+        held.gate.set()
+        await waiting
 
     asyncio.run(both())
     worker.close()
