@@ -135,7 +135,7 @@ FIXES = (
         f"{_SESSIONS}::test_a_step_that_takes_long_does_not_hold_up_the_quick_ones"),
     Fix("a click behind an agent", "serve/session_worker.py",
         ' if isinstance(job.session, Question) else "clicks"', "",
-        f"{_SESSIONS}::test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet"),
+        f"{_SESSIONS}::test_a_click_does_not_wait_for_agents_whose_time_is_not_known_yet"),
     Fix("a question behind a quick agent's step", "serve/session_worker.py", '"quick": 2', '"quick": 1',
         f"{_SESSIONS}::test_a_question_does_not_wait_for_the_step_of_an_agent_that_is_quick"),
     Fix("a click behind another user's click", "serve/session_worker.py", '"clicks": 2', '"clicks": 1',

@@ -263,18 +263,21 @@ class LongReader(LexicalReader):
 
 
 def test_a_step_that_takes_long_does_not_hold_up_the_quick_ones() -> None:
-    """One user reads many passages in one step; another one's question is answered meanwhile."""
+    """Two users read many passages in one step; another one's question is answered meanwhile."""
     reader = LongReader()
     worker = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, reader, 64)
 
     async def both() -> None:
-        heavy = asyncio.create_task(worker.run(StepJob("lighthouses", Question("h", "lamp"), Settings(hits=30))))
+        job = StepJob("lighthouses", Question("h", "lamp"), Settings(hits=30))
+        heavy = [asyncio.create_task(worker.run(job))]
         assert await asyncio.to_thread(reader.reached.wait, TIMEOUT)
+        heavy.append(asyncio.create_task(worker.run(job)))
+        await asyncio.sleep(0)  # it is queued before the other's
         light = await asyncio.wait_for(worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings())), TIMEOUT)
         assert light.session.steps
-        assert not heavy.done()
+        assert not any(each.done() for each in heavy)
         reader.gate.set()
-        await heavy
+        await asyncio.gather(*heavy)
 
     asyncio.run(both())
     worker.close()
@@ -329,19 +332,24 @@ class GatedAgent:
         return [STOP for _ in observations]
 
 
-def test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet() -> None:
-    worker, agent = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64), GatedAgent()
+def test_a_click_does_not_wait_for_agents_whose_time_is_not_known_yet() -> None:
+    """They keep both threads of their lane."""
+    worker = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64)
+    agents = GatedAgent(), GatedAgent()
 
     async def both() -> None:
         opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings()))).session
-        acting = asyncio.create_task(worker.run(StepJob("lighthouses", opened, Settings(), agent=agent)))
-        assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
+        acting = []
+        for agent in agents:
+            acting.append(asyncio.create_task(worker.run(StepJob("lighthouses", opened, Settings(), agent=agent))))
+            assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
         click = StepJob("lighthouses", opened, Settings(), Refinement("or", "contents", "keeper"))
         clicked = await asyncio.wait_for(worker.run(click), TIMEOUT)
         assert len(clicked.session.steps) == 2
-        assert not acting.done()
-        agent.gate.set()
-        await acting
+        assert not any(each.done() for each in acting)
+        for agent in agents:
+            agent.gate.set()
+        await asyncio.gather(*acting)
 
     asyncio.run(both())
     worker.close()
