@@ -10,8 +10,9 @@ own file, a damaged one), delete, search, why, passage, catalogue, gallery, prob
 What counts as a fault: a status of 500 or more; a status that the action does not allow; a connection that the server
 breaks; a session with other steps than its client saw; a session that is gone though it was used in the last minute or
 saved. The report has the faults, p50 and p99 by action, and every minute the server's memory, its sessions and their
-bytes. Each agent is asked once before, so that what is loaded once is there. The report is written every minute, so
-that a killed run has one too.
+bytes. It also has the longest time for which the clients, one process, had no core: who stands still for ten seconds
+between connecting and sending is refused, and rightly. Each agent is asked once before, so that what is loaded once is
+there. The report is written every minute, so that a killed run has one too.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ KEPT = 3  # sessions a client holds at one time
 SAVED = 4  # saved sessions a client holds at one time
 JSON = {"content-type": "application/json"}
 _MAX_FAULTS = 50  # described in the report; all are counted
+_STALL = 0.1  # seconds between two looks
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class Seen:
     memory: list[Memory] = field(default_factory=list)
     checked: int = 0
     expired: int = 0
+    longest_stall: float = 0.0  # seconds in which this process, whose clients are all of them, did not run
 
     def fault(self, kind: str, what: str) -> None:
         self.faults[kind] += 1
@@ -517,6 +520,7 @@ def report(seen: Seen, clients: int, pace: float, done: bool) -> dict[str, Any]:
         "requests": sum(sum(each.values()) for each in seen.statuses.values()),
         "faults": dict(seen.faults), "described": seen.described,
         "sessions_checked": seen.checked, "sessions_expired": seen.expired,
+        "longest_stall_of_the_clients_s": round(seen.longest_stall, 2),
         "memory": [
             {"minute": round(each.seconds / 60, 1), "mb": round(each.resident / 1e6, 1), "sessions": each.sessions,
              "session_mb": round(each.session_bytes / 1e6, 2), "cpu_seconds": round(each.cpu_seconds, 1)}
@@ -554,9 +558,15 @@ async def _soak(
             out.write_text(json.dumps(report(seen, clients, pace, False), indent=1))
             await asyncio.sleep(60)
 
+    async def notice_stalls() -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(_STALL)
+            seen.longest_stall = max(seen.longest_stall, time.monotonic() - before - _STALL)
+
     await people[0].ask_every_agent()
     until = time.monotonic() + 60 * minutes
-    watching = asyncio.create_task(watch())
+    watching = asyncio.gather(watch(), notice_stalls())
     await asyncio.gather(*(each.run(until, pace) for each in people))
     for each in people:
         await each.close()

@@ -27,7 +27,8 @@ from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.errors import OrienteerError
 from orienteer.query import Query
 from orienteer.workshop.learn import KINDS, LEAST, Changes, learn, value_with
-from orienteer.workshop.tune import DEFAULT, exact_values
+from orienteer.workshop.ranking_setting import DEFAULT
+from orienteer.workshop.tune import exact_values
 
 
 def thumbs_of(engine: EmbeddedEngine, questions: Sequence[Question], count: int, draw: Any) -> list[Question]:

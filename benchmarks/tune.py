@@ -26,7 +26,8 @@ from orienteer.data.passage import Question
 from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
-from orienteer.workshop.tune import DEFAULT, Grid, Setting, as_dict, exact_values, interval, tune
+from orienteer.workshop.ranking_setting import DEFAULT, Grid, Setting
+from orienteer.workshop.tune import as_dict, exact_values, interval, tune
 
 SAMPLE = 20  # questions whose scores are compared with those of a rebuilt index
 

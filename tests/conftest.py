@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -36,3 +37,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the folder {folder.name}/ beside the project's own")
     return folder
+
+
+@pytest.fixture(scope="session")
+def lucene_jar() -> str:
+    """A jar that holds Lucene, named by the environment."""
+    jar = os.environ.get("ORIENTEER_LUCENE_JAR")
+    if not jar:
+        pytest.skip("set ORIENTEER_LUCENE_JAR to a jar with Lucene to compare with the real one")
+    return jar

@@ -101,25 +101,28 @@ def soak() -> str:
 
 
 def isolation() -> str:
-    before, after = (_read(f"isolation/{name}.json") for name in ("before", "after"))
+    runs = {
+        "one loop": _read("isolation/before.json"), "three lanes": _read("isolation/three-lanes.json"),
+        "now": _read("isolation/after.json"), "now, busy": _read("isolation/after-busy.json"),
+    }  # fmt: skip
     rows = []
-    for action, row in after["actions"].items():
-        old = before["actions"][action]
-        cells = [f"{each[f'{phase}_p99_ms']:,.1f}" for each in (old, row) for phase in ("alone", "beside")]
-        medians = f"{row['alone_p50_ms']:,.1f}", f"{row['beside_p50_ms']:,.1f}"
-        counts = f"{row['count_alone']:,} / {row['count_beside']:,}"
-        rows.append((action, counts, *cells[:2], _ratio(old), *medians, *cells[2:], _ratio(row)))
-    head = "action | count alone / beside | before: p99 alone | beside | ratio | after: p50 alone | beside | p99 alone"
-    made = table(f"{head} | beside | ratio", rows)
+    for name, run in runs.items():
+        for action, row in run["actions"].items():
+            counts = f"{row['count_alone']:,} / {row['count_beside']:,}"
+            keys = "alone_p50_ms", "beside_p50_ms", "alone_p99_ms", "beside_p99_ms"
+            rows.append((name, action, counts, *(row[key] for key in keys), _ratio(row)))
+    head = "server | action | count alone / beside | p50 alone | beside | p99 alone | beside | ratio of p99"
     health = [
         (
             name,
-            each["health"]["count"],
-            *(f"{each['health'][key]:.2f}" for key in ("p50_ms", "p99_ms", "server_cpu_ms")),
+            run["health"]["count"],
+            *(f"{run['health'][key]:.2f}" for key in ("p50_ms", "p99_ms", "server_cpu_ms")),
+            run["heavy_sessions"],
         )
-        for name, each in (("before", before), ("after", after))
+        for name, run in runs.items()
     ]
-    return f"{made}\n\n" + table("/health on one connection | requests | p50 ms | p99 ms | server's CPU ms", health)
+    head_of_health = "server | /health on one connection | p50 ms | p99 ms | server's CPU ms | heavy sessions done"
+    return f"{table(head, rows)}\n\n{table(head_of_health, health)}"
 
 
 def _ratio(row: dict[str, float]) -> str:

@@ -25,6 +25,7 @@ _INDEX, _MODELS = "tests/engine/test_untrusted_index.py", "tests/models/test_unt
 _SESSIONS, _SECURITY = "tests/serve/test_serve_hostile_sessions.py", "tests/serve/test_serve_security.py"
 _HTTP, _MCP = "tests/serve/test_http_server.py", "tests/serve/test_serve_mcp.py"
 _CLI, _READ = "tests/test_cli.py", "tests/reader/test_commands.py"
+_FAIR = "tests/reader/test_fair_threads.py"
 _DOCTOR = "tests/engine/opensearch/test_opensearch_doctor.py"
 
 
@@ -135,6 +136,18 @@ FIXES = (
     Fix("a click behind an agent", "serve/session_worker.py",
         ' if isinstance(job.session, Question) else "clicks"', "",
         f"{_SESSIONS}::test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet"),
+    Fix("five passages behind another user's hundred", "reader/fair_threads.py", "now + place * _SPACING", "0.0",
+        f"{_FAIR}::test_a_reader_reads_a_few_passages_before_the_rest_of_another_callers_many"),
+    Fix("the same, of a reader's bi-encoder", "reader/fair_threads.py", "now + place * _SPACING", "0.0",
+        f"{_FAIR}::test_a_bi_encoder_encodes_a_few_texts_before_the_rest_of_another_callers_many"),
+    Fix("a hundred passages behind everybody's five", "reader/fair_threads.py", "now + place * _SPACING",
+        "float(place)",
+        f"{_FAIR}::test_many_rows_come_before_what_is_sent_much_later"),
+    Fix("a model that keeps the cores from the threads that answer", "serve/priority.py", " + _LOWER", "",
+        "tests/serve/test_serve_priority.py::test_a_served_reader_computes_at_a_lower_priority"),
+    Fix("a large session in the event loop", "serve/session_routes.py",
+        " if served.size <= _SMALL else await asyncio.to_thread(show)", "",
+        f"{_SESSIONS}::test_a_large_session_is_shown_beside_the_event_loop"),
     # Server
     Fix("44 ms on a kept connection", "serve/http_server.py",
         "    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n", "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,3 @@ def golden_answers() -> list[tuple[Query, list[Hit]]]:
     """Queries and the top 5 that Lucene gave on the golden collection (`write_lucene_golden.py`)."""
     rows = _rows("golden-hits.jsonl")
     return [(parse(row["query"]), [Hit(id, float(np.float32(s))) for id, s in row["hits"]]) for row in rows]
-
-
-@pytest.fixture(scope="session")
-def lucene_jar() -> str:
-    """A jar that holds Lucene, named by the environment."""
-    jar = os.environ.get("ORIENTEER_LUCENE_JAR")
-    if not jar:
-        pytest.skip("set ORIENTEER_LUCENE_JAR to a jar with Lucene to compare with the real one")
-    return jar

@@ -12,6 +12,7 @@ from evaluated_world import WANDERER, run
 from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 
+import judged_bm25
 from orienteer import cli
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine, build_index
@@ -61,6 +62,17 @@ def test_bm25_has_the_measures_of_its_own_ranking(engine: ReferenceEngine, tmp_p
         mean = sum(each[name] for each in expected) / len(expected)
         assert result.metrics["bm25"][name] == pytest.approx(100 * mean)
     assert "EM-MR" not in result.metrics["bm25"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scifact", "cranfield", "2wikimultihopqa"])
+def test_ndcg_of_a_judged_set_is_that_of_lucenes_own_run(shared_data: Path, lucene_jar: str, name: str) -> None:
+    folder = shared_data / "data" / "judged" / name
+    if not folder.is_dir():
+        pytest.skip(f"needs {folder}")
+    found = judged_bm25.compare(folder, lucene_jar)
+    assert found["evaluate"] > 0.4
+    assert found["evaluate"] == pytest.approx(found["lucene"], abs=0.005)
 
 
 def test_every_agent_has_them_with_intervals_and_tests(engine: ReferenceEngine, tmp_path: Path) -> None:

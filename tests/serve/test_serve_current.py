@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from lexical_reader import LexicalReader
-from serving_world import MakeClient
+from serving_world import TIMEOUT, GatedEngine, MakeClient
 from small_world import PASSAGES
 
 from orienteer.data.passage import Passage
-from orienteer.engine import build_index, open_index, update_index
+from orienteer.engine import ReferenceEngine, build_index, open_index, update_index
 from orienteer.engine.embedded import build
 from orienteer.engine.embedded.current import CurrentEngines
 
@@ -79,6 +80,21 @@ def test_a_damaged_generation_is_not_served(folder: Path, engines: CurrentEngine
     (folder / "manifest.json").write_text("{}")
     time.sleep(0.1)
     assert engines["lighthouses"] is before
+
+
+def test_a_search_shows_passages_of_the_generation_that_it_searched(make_client: MakeClient) -> None:
+    """A new generation comes between its search and its passages, and lacks them."""
+    old = GatedEngine(0)
+    engines = CurrentEngines({"lighthouses": old})
+    client = make_client(engines=engines)
+    with ThreadPoolExecutor(1) as another:
+        searching = another.submit(found, client, "lamp keeper")
+        assert old.reached.wait(TIMEOUT)
+        engines.add("lighthouses", ReferenceEngine([NEW]))
+        old.gate.set()
+        hits = searching.result()
+    assert hits
+    assert NEW.id not in hits
 
 
 def test_a_filter_narrows_a_search_and_a_session(make_client: MakeClient, folder: Path) -> None:

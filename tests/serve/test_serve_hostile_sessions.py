@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from orienteer.data.passage import Passage, Question
 from orienteer.engine import ReferenceEngine
 from orienteer.query import Refinement
 from orienteer.reader.protocol import Reading
-from orienteer.serve import Limits
+from orienteer.serve import Limits, session_routes
 from orienteer.serve.memory import deep_size
-from orienteer.serve.schemas import session_view
+from orienteer.serve.schemas import SessionView, session_view
 from orienteer.serve.session_worker import SessionWorker, StepJob, StepTimes
+from orienteer.serve.sessions import ServedSession
 from orienteer.session import STOP, Action, Observation, Settings
 
 QUESTION = "who lit the first lamp on the reef"
@@ -355,6 +357,38 @@ def test_the_bytes_of_a_session_grow_with_its_steps_and_notes(client: TestClient
     served = state.sessions.get(session["id"])
     assert sizes[0] < sizes[1] < sizes[2]
     assert served.size >= deep_size(served.session) + deep_size(*served.notes) / 2 > deep_size(served.session)
+
+
+@pytest.mark.long
+def test_a_large_session_is_shown_beside_the_event_loop(
+    serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is made into a page, others are answered; a small session does not wait for a thread."""
+    shown, gate, threads = threading.Event(), threading.Event(), dict[str, str]()
+
+    def slow(served: ServedSession, saved: bool) -> SessionView:
+        threads[served.id] = threading.current_thread().name
+        if served.id == large:
+            shown.set()
+            gate.wait(TIMEOUT)
+        return session_view(served, saved)
+
+    with httpx.Client(base_url=serve(), timeout=TIMEOUT) as client, ThreadPoolExecutor(1) as another:
+        small = ask(client)["id"]
+        row = file_of(client, {"id": small})
+        passage = next(iter(row["passages"].values()))
+        row["passages"]["large"] = {**passage, "text": "x" * 100_000}
+        large = load(client, row).json()["id"]
+        monkeypatch.setattr(session_routes, "session_view", slow)
+        looking = another.submit(httpx.get, f"{client.base_url}api/sessions/{large}", timeout=TIMEOUT)
+        assert shown.wait(TIMEOUT)
+        assert client.get("/health").status_code == 200
+        assert client.get(f"/api/sessions/{small}").status_code == 200
+        assert not looking.done()
+        gate.set()
+        assert looking.result().status_code == 200
+    assert threads[large].startswith("asyncio")
+    assert not threads[small].startswith("asyncio")
 
 
 def test_a_session_is_shown_as_it_was_while_it_goes_on(client: TestClient) -> None:

@@ -40,12 +40,18 @@ def test_find_query_gives_what_the_workshop_gives(client: TestClient, engine: Em
     assert result.json()["best"]["lucene"] == expected.best.lucene
     assert result.json()["best"]["f"] == expected.best.quality.f
     assert len(result.json()["front"]) == len(expected.front)
+    ranked = client.post("/api/workshop/find-query", json={"relevant": wanted, "clauses": 3, "objective": "ap"}).json()
+    best = find_query(engine, wanted, clauses=3, objective="ap").best
+    assert (ranked["best"]["lucene"], ranked["best"]["value"]) == (best.lucene, best.quality.value)
 
 
 def test_find_query_refuses_what_it_cannot_search(client: TestClient) -> None:
     route = "/api/workshop/find-query"
     assert client.post(route, json={"relevant": ["nowhere"]}).status_code == 404
     assert client.post(route, json={"relevant": []}).status_code == 422
+    luck = client.post(route, json={"relevant": ["brisk-1"], "objective": "luck"})
+    assert luck.status_code == 422
+    assert "expected f, description, ap" in luck.json()["message"]
     both = client.post(route, json={"relevant": ["brisk-1"], "not_relevant": ["brisk-1"]})
     assert both.status_code == 422
     assert "as not relevant" in both.json()["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb, log2
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import assume, given, settings
@@ -18,6 +18,7 @@ from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.errors import UnknownPassageError
 from orienteer.query import FIELDS, Query, parse
 from orienteer.workshop.find_query import Clause, FindQueryError, FoundQuery, Quality, as_dict, find_query
+from orienteer.workshop.set_search import SetSearch
 
 SOME = settings(max_examples=settings().max_examples // 5)  # tries every query of two clauses
 EVERYTHING = 100_000  # a beam that keeps all
@@ -79,6 +80,29 @@ def test_a_narrow_beam_values_its_candidates_as_their_states_do(passages: list[P
     wide = find_query(engine, wanted, clauses=3, beam=EVERYTHING)
     assert narrow.front[0].quality.f == wide.front[0].quality.f  # the first clause is exact whatever the beam
     assert narrow.best.quality.f <= wide.best.quality.f + 1e-12
+
+
+def test_two_required_words_are_found_though_each_alone_is_a_bad_query() -> None:
+    # 18 of 318 passages hold both words, 168 each of them alone; each of the 18 has a word of its own.
+    texts = [f"ant own{number} bee" for number in range(18)] + [f"{word} cow" for word in ("ant", "bee") * 150]
+    passages = [Passage(f"p{number}", "", text) for number, text in enumerate(texts)]
+    found = find_query(opened(passages), [f"p{number}" for number in range(18)], beam=1, clauses=12).best
+    assert found.quality.f == 1.0
+    assert {(each.occur, each.term) for each in found.clauses} == {("must", "ant"), ("must", "bee")}
+
+
+@SOME
+@given(corpora, st.sets(st.integers(0, 8), min_size=1, max_size=4), st.integers(0, 8), st.integers(0, 8))
+def test_a_pair_has_the_value_of_its_query(passages: list[Passage], which: set[int], bad: int, out: int) -> None:
+    ids = [passage.id for passage in passages]
+    wanted = sorted({ids[number % len(ids)] for number in which})
+    rejected, held = ([ids[number % len(ids)]] for number in (bad, out))
+    assume(not {*rejected, *held} & set(wanted) and rejected != held)
+    objectives: tuple[Literal["f", "description"], ...] = ("f", "description")
+    for objective in objectives:
+        search = SetSearch(opened(passages), wanted, held, rejected, 1.0, objective)
+        for value, clauses in search.required_pairs():
+            assert value == pytest.approx(search.value(search.evaluate(clauses)))
 
 
 @pytest.fixture(scope="module")

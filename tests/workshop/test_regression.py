@@ -11,6 +11,7 @@ from test_workshop_commands import Run, run  # noqa: F401
 from orienteer.data.passage import Passage, Question
 from orienteer.engine import EmbeddedEngine, build_index, open_index
 from orienteer.workshop.learn import Changes
+from orienteer.workshop.ranking_setting import Setting
 from orienteer.workshop.regression import (
     RegressionError,
     compare,
@@ -21,7 +22,6 @@ from orienteer.workshop.regression import (
     write_report,
 )
 from orienteer.workshop.thumbs import Thumb, ThumbStore
-from orienteer.workshop.tune import Setting
 
 PARTS = range(8)
 PASSAGES = [Passage(f"part{n}", f"Part{n}", f"The part{n} of the engine.") for n in PARTS]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from math import log2
 from pathlib import Path
 
@@ -14,18 +16,18 @@ from orienteer.engine import EmbeddedEngine, ReferenceEngine, build_index, open_
 from orienteer.engine.embedded import bm25
 from orienteer.engine.protocol import Similarity
 from orienteer.query import Query
-from orienteer.workshop.tune import (
+from orienteer.workshop.learn import LearnError, changes_of
+from orienteer.workshop.ranking_setting import (
     DEFAULT,
     Grid,
     Setting,
-    TuneError,
-    as_dict,
-    evaluate_settings,
-    exact_values,
+    default_refinements,
     opensearch_settings,
-    search,
-    tune,
+    setting_of,
+    stop_words,
+    without_stop_words,
 )
+from orienteer.workshop.tune import TuneError, as_dict, evaluate_settings, exact_values, search, tune
 
 SMALL = Grid((0.4, 1.2, 2.5), (0.2, 0.75, 1.0), (0.0, 0.5, 2.0), (0.25, 0.75), (0.0, 0.5))
 
@@ -83,7 +85,10 @@ def test_the_evaluation_in_pools_is_that_over_all_passages(engine: EmbeddedEngin
     fast = evaluate_settings(engine, asked, made_of)
     for row, setting in enumerate(made_of):
         assert fast[row] == pytest.approx(exact_values(engine, asked, setting), abs=1e-6)
-    settings = SMALL.settings()[::7]
+    refined = Grid((0.4, 1.2), (0.75,), (0.0, 0.5), (0.25,), (0.0, 0.5), (0.05, 0.3, 1.0),
+                   ("", '(title:"king"^0.5)', *default_refinements(engine, judged)[:6:2]))  # fmt: skip
+    settings = [*SMALL.settings()[::7], *refined.settings()[::3]]
+    assert {setting.stop_share for setting in settings} == {0.05, 0.3, 1.0}
     fast = evaluate_settings(engine, asked, settings)
     for row, setting in enumerate(settings):
         slow = exact_values(engine, asked, setting)
@@ -113,6 +118,53 @@ def test_a_setting_that_matters_is_found_and_shown_to_be_better(tmp_path: Path) 
     assert dict(result.curves["b"])[0.2] > dict(result.curves["b"])[1.0]
 
 
+def test_stop_words_are_terms_of_more_than_a_share_of_the_passages(engine: EmbeddedEngine) -> None:
+    texts = [set(engine.analyze(engine.passage_at(number).contents)) for number in range(len(engine))]
+    share = {term: sum(term in text for text in texts) / len(texts) for text in texts for term in text}
+    for question in bundled_questions("test")[:20]:
+        words = [word for word in question.question.split() if engine.analyze(word)]
+        for most in (0.01, 0.05, 0.2):
+            kept = [w for w in words if any(share.get(term, 0.0) <= most for term in engine.analyze(w))]
+            assert without_stop_words(engine, question.question, most) == (" ".join(kept) or question.question)
+        assert without_stop_words(engine, question.question, 1.0) == question.question
+    assert stop_words(engine, 0.1, read=len(engine)) == sorted(term for term in share if share[term] > 0.1)
+
+
+def test_stop_words_that_mislead_are_found(tmp_path: Path) -> None:
+    # Short passages repeat what every question says; the one that answers says it once.
+    passages, questions = [], []
+    for n in range(40):
+        passages.append(Passage(f"right{n}", "", f"word{n} " + " ".join(f"filler{i} here{i}" for i in range(40))))
+        passages += [Passage(f"wrong{n}-{i}", "", "please explain please explain") for i in range(2)]
+        passages += [Passage(f"other{n}-{i}", "", f"word{n} please") for i in range(2)]
+        questions.append(Question(f"q{n}", f"please explain word{n}", judgements=((f"right{n}", 1),)))
+    build_index(passages, tmp_path / "index", threads=1)
+    engine = open_index(tmp_path / "index", threads=1)
+    grid = Grid((1.2,), (0.0, 0.75), (0.0,), (0.75,), (0.0,), (1.0, 0.1))
+    result = tune(engine, questions, grid)
+    assert result.shown_better
+    assert result.recommended.stop_share == 0.1
+    assert str(result.recommended.query(engine, questions[0].question)) == "word0"
+
+
+def test_a_default_refinement_that_helps_every_question_is_found(tmp_path: Path) -> None:
+    passages, questions = [], []
+    for n in range(40):
+        kinds = {"guide": "manual", **{f"post{i}": "forum" for i in range(3)}}
+        passages += [Passage(f"{kind}{n}", title, f"word{n} is used so") for kind, title in reversed(kinds.items())]
+        questions.append(Question(f"q{n}", f"word{n}", judgements=((f"guide{n}", 1),)))
+    passages += [Passage(f"rest{n}", f"note{n}", f"nothing{n}") for n in range(2000)]
+    build_index(passages, tmp_path / "index", threads=1)
+    engine = open_index(tmp_path / "index", threads=1)
+    assert {'(title:"manual"^0.5)', '-(title:"forum")'} <= set(default_refinements(engine, questions))
+    grid = Grid((1.2,), (0.75,), (0.0,), (0.75,), (0.0,), (1.0,), ("", *default_refinements(engine, questions)))
+    result = tune(engine, questions, grid)
+    assert result.shown_better
+    assert result.recommended.refinement in {'-(title:"forum")', '-(contents:"forum")', '(title:"manual"^0.5)'}
+    assert result.best_value == 1.0
+    assert search(engine, result.recommended, "word7", 1)[0][0] == "guide7"
+
+
 def test_where_nothing_is_shown_to_be_better_the_default_stays(engine: EmbeddedEngine) -> None:
     draw = np.random.default_rng(0)
     noise = [
@@ -132,6 +184,34 @@ def test_opensearch_gets_a_similarity_for_each_field_and_a_template() -> None:
     assert written["index"]["mappings"]["properties"]["title"]["similarity"] == "orienteer_title"
     query = written["search_template"]["script"]["source"]["query"]["bool"]
     assert query["should"][1] == {"match": {"title": {"query": "{{question}}", "boost": 0.5}}}
+
+
+def test_the_template_repeats_a_clause_for_each_pair_and_has_stop_words_and_refinement() -> None:
+    setting = Setting(0.9, 0.4, 0.5, 0.2, 0.25, 0.1, '-(title:"forum")')
+    written = opensearch_settings(setting, ["please"])
+    analysis = written["index"]["settings"]["index"]["analysis"]
+    assert analysis["filter"]["orienteer_stop"] == {"type": "stop", "stopwords": ["please"]}
+    text = written["search_template"]["script"]["source"]
+    before, repeated, after = re.fullmatch(r"(.*)\{\{#pairs\}\}(.*)\{\{/pairs\}\}(.*)", text).groups()  # type: ignore[union-attr]
+    for pairs in ([], ["alpine railway", "railway tunnel"]):
+        clauses = "".join(repeated.replace("{{.}}", pair) for pair in pairs)
+        query = json.loads(before + clauses + after)["query"]["bool"]
+        phrases = [each["match_phrase"]["contents"] for each in query["should"][2:]]
+        assert phrases == [{"query": pair, "boost": 0.25} for pair in pairs]
+        assert query["should"][0] == {
+            "match": {"contents": {"query": "{{question}}", "analyzer": "orienteer_question"}}
+        }
+        assert query["must_not"] == [{"match_phrase": {"title": "forum"}}]
+        assert query["minimum_should_match"] == 1
+
+
+def test_a_setting_is_read_again_as_it_was_written() -> None:
+    setting = Setting(0.9, 0.4, 0.5, 0.2, 0.25, 0.1, '(title:"manual"^2)')
+    assert setting_of(json.loads(json.dumps(setting._asdict()))) == setting
+    assert setting_of({"k1": 2}) == Setting(2.0)  # files of before have no stop words
+    for row in ({"k1": "much"}, {"k2": 1.0}, {"refinement": '"'}):
+        with pytest.raises(LearnError, match="not a ranking"):
+            changes_of({"setting": row})
 
 
 def test_too_few_judged_questions_are_an_error(engine: EmbeddedEngine, judged: list[Question]) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -70,6 +71,7 @@ def serve(
     from orienteer.bundled import bundled_questions
     from orienteer.serve import Limits, make_app
     from orienteer.serve.memory import bound_heap, freeze_heap
+    from orienteer.serve.priority import at_lower_priority
     from orienteer.serve.security import is_loopback
 
     bound_heap()
@@ -81,7 +83,7 @@ def serve(
             raise OrienteerError(f"{folder}: no such folder; name the folder of documents that was indexed")
     # The socket first: a port in use should be an error before anything is loaded.
     with listening(host, port) as listener:
-        engines, trained = open_all(index, reader)
+        engines, trained = at_lower_priority(partial(open_all, index, reader))
         addresses: list[str | None] = [*index] if index else [None]
         named = dict(zip(engines, addresses, strict=True))  # before kept uploads join them
         examples = bundled_questions("train")[:800:80] if index is None else ()

@@ -92,7 +92,9 @@ def tune(
     seed: Annotated[int, typer.Option(help="decides folds and intervals")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Tune k1, b, the title's weight and phrase boosts for judged questions; says so where nothing is shown better.
+    """Tune k1, b, weights of title and phrases, stop words and a default refinement for judged questions.
+
+    Says so where nothing is shown to be better.
 
     orienteer tune --index my-index --judged my-beir-folder --out tuned
     """
@@ -100,16 +102,23 @@ def tune(
 
     from orienteer.data import read_questions
     from orienteer.data.atomic import atomic_write
+    from orienteer.engine.protocol import HasPostings
+    from orienteer.workshop import ranking_setting as setting_files
     from orienteer.workshop import tune as workshop
 
+    engine = _engine(index)
     questions = list(islice(read_questions(judged, qrels=qrels), limit))
     with compiling():
-        result = workshop.tune(_engine(index), questions, folds=folds, seed=seed)
+        result = workshop.tune(engine, questions, folds=folds, seed=seed)
     if out_dir is not None:
         out_dir.mkdir(parents=True, exist_ok=True)
+        best = result.recommended
+        left_out: list[str] = []
+        if best.stop_share < 1.0 and isinstance(engine, HasPostings):
+            left_out = setting_files.stop_words(engine, best.stop_share)
         files = {
-            "ranking.json": workshop.embedded_settings(result.recommended),
-            "opensearch.json": workshop.opensearch_settings(result.recommended),
+            "ranking.json": setting_files.embedded_settings(best),
+            "opensearch.json": setting_files.opensearch_settings(best, left_out),
         }
         for name, content in files.items():
             atomic_write(out_dir / name, json.dumps(content, indent=1) + "\n")
@@ -124,13 +133,15 @@ def _print_tuning(result: Tuning) -> None:
         f"{result.settings:,} settings × {result.questions:,} questions in {result.seconds:.1f} s; nDCG@10",
         soft_wrap=True,
     )
-    table = Table("", "nDCG@10", "k1", "b", "title weight", "title b", "phrase weight", box=None, header_style="dim")
-    from orienteer.workshop.tune import Setting
+    from orienteer.workshop.ranking_setting import Setting
 
+    table = Table("", "nDCG@10", *(name.replace("_", " ") for name in Setting._fields), box=None, header_style="dim")
     for name, value, setting in (
         ("default", result.default_value, Setting()), ("best on all questions", result.best_value, result.best),
     ):  # fmt: skip
-        table.add_row(name, f"{value:.4f}", *(f"{each:g}" for each in setting))
+        table.add_row(
+            name, f"{value:.4f}", *(plain(each) if isinstance(each, str) else f"{each:g}" for each in setting)
+        )
     table.add_row("cross-validated", f"{result.estimate:.4f}")
     out.print(table)
     told = f"cross-validated less default {result.difference:+.4f}, 95 % {result.low:+.4f} to {result.high:+.4f}"
@@ -174,7 +185,8 @@ def learn(
     for kind, each in proposal.estimates.items():
         table.add_row(kind, f"{each.value:.4f}", f"{each.difference:+.4f}", f"{each.low:+.4f} to {each.high:+.4f}")
     out.print(table)
-    out.print("refit: " + ", ".join(f"{name} {value:g}" for name, value in proposal.changes.setting._asdict().items()))
+    refit = ", ".join(f"{name} {value}" for name, value in proposal.changes.setting._asdict().items() if value != "")
+    out.print(plain(f"refit: {refit}"))
     for term, others in proposal.changes.synonyms.items():
         out.print(f"synonyms: {plain(term)} → {plain(', '.join(others))}", soft_wrap=True)
     for term, weight in proposal.changes.boosts.items():

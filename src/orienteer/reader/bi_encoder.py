@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from tokenizers import Tokenizer
 from orienteer.models.bert_encoder import BertEncoder
 from orienteer.models.model_folder import Tensors
 from orienteer.reader.encoding import Marks, pieces
+from orienteer.reader.fair_threads import FairThreads
 
 PIECES = 128  # of a text, [CLS] and [SEP] included
 
@@ -32,16 +32,25 @@ class BiEncoder:
     """A BERT over at most 128 wordpieces, in int8: the mean of its last states, or the state of [CLS]."""
 
     def __init__(
-        self, config: Mapping[str, Any], tensors: Tensors, tokenizer: Tokenizer, pooling: Pooling, threads: int = 0
+        self,
+        config: Mapping[str, Any],
+        tensors: Tensors,
+        tokenizer: Tokenizer,
+        pooling: Pooling,
+        threads: int = 0,
+        workers: FairThreads | None = None,
     ) -> None:
-        """Raises KeyError, RuntimeError or ValueError where the tensors do not make an encoder."""
+        """`workers`: so many threads that another model has too.
+
+        Raises KeyError, RuntimeError or ValueError where the tensors do not make an encoder.
+        """
         threads = threads or len(os.sched_getaffinity(0))
         self.pooling, self.width = pooling, int(config["hidden_size"])
         self._tokenizer, self._marks = tokenizer, Marks.of(tokenizer)
         self._encoder = BertEncoder(config, tensors, tokenizer, threads=threads)
         if (places := len(tensors["encoder.embeddings.position_embeddings.weight"])) < PIECES:
             raise ValueError(f"{places} positions; an encoder needs {PIECES}")
-        self._workers = ThreadPoolExecutor(threads, "encoder") if threads > 1 else None
+        self._workers = workers or (FairThreads(threads, "encoder") if threads > 1 else None)
 
     def passages(self, texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
         return self._vectors([self.pooling.passage + text for text in texts])

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from orienteer.data.passage import Passage
 from orienteer.errors import TrainingError
 from orienteer.reader.bi_encoder import BiEncoder
+from orienteer.reader.fair_threads import FairThreads
 from orienteer.reader.folder import LikenessFiles
 
 _QUESTIONS = 256  # whose vectors are remembered: a session reads its question's passages a few at a time
@@ -38,9 +39,11 @@ class Judged(NamedTuple):
 class Likeness:
     """What the cosines of a question with passages add to their logits."""
 
-    def __init__(self, files: LikenessFiles, tokenizer: Tokenizer, threads: int) -> None:
+    def __init__(
+        self, files: LikenessFiles, tokenizer: Tokenizer, threads: int, workers: FairThreads | None = None
+    ) -> None:
         self._weight, self._at = files.weight, files.at
-        self._encoder = BiEncoder(files.config, files.tensors, tokenizer, files.pooling, threads)
+        self._encoder = BiEncoder(files.config, files.tensors, tokenizer, files.pooling, threads, workers)
         self._question = lru_cache(_QUESTIONS)(lambda question: next(iter(self._encoder.questions([question]))))
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> list[float]:

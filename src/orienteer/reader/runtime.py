@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,13 @@ from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
 from orienteer.models.checks import check_shapes, linear_shapes
 from orienteer.reader.decoding import best_span, span_log_probability
 from orienteer.reader.encoding import MAX_PIECES, Window, encode
+from orienteer.reader.fair_threads import FairThreads
 from orienteer.reader.folder import SHIPPED, ReaderFiles, load_folder
 from orienteer.reader.likeness import Likeness
 from orienteer.reader.protocol import Reading
 
 # Passages are cut into wordpieces this many at a time, so that a large batch's windows do not all wait in memory.
 _PASSAGES_AT_ONCE = 4096
-_WINDOWS_A_CORE = 2  # that one caller queues at a time
 
 Outputs = tuple[float, NDArray[np.float32], NDArray[np.float32]]  # selection, starts and ends of the text's pieces
 
@@ -34,13 +32,14 @@ class TrainedReader:
 
     def __init__(self, files: ReaderFiles, compute: Compute = "int8", threads: int = 0) -> None:
         self._tokenizer = plain_tokenizer(files.tokenizer)
-        self._threads = threads or len(os.sched_getaffinity(0))
+        threads = threads or len(os.sched_getaffinity(0))
+        self._workers = FairThreads(threads, "reader") if threads > 1 else None
         tensors = files.tensors
         try:
             self._calibration = files.calibration
-            self._encoder = BertEncoder(files.config, files.own_tensors, self._tokenizer, compute, self._threads)
+            self._encoder = BertEncoder(files.config, files.own_tensors, self._tokenizer, compute, threads)
             likeness = files.likeness
-            self._likeness = Likeness(likeness, self._tokenizer, self._threads) if likeness else None
+            self._likeness = Likeness(likeness, self._tokenizer, threads, self._workers) if likeness else None
             _check_heads(tensors, int(files.config["hidden_size"]))
             self._select, self._select_bias = tensors["select.weight"][0], tensors["select.bias"][0]  # [2 · width]
             self._span, self._span_bias = tensors["span.weight"].T, tensors["span.bias"]  # [width, 2]
@@ -49,7 +48,6 @@ class TrainedReader:
         except (KeyError, RuntimeError, ValueError) as error:
             raise ModelCorruptError(f"these weights do not make a reader: {error!r}; train it again") from None
         self._continues = np.array([piece.startswith("##") for piece in self._encoder.vocabulary])
-        self._workers = ThreadPoolExecutor(self._threads, "reader") if self._threads > 1 else None
         self._fingerprint = f"{files.fingerprint}-{compute}"
 
     @classmethod
@@ -101,19 +99,9 @@ class TrainedReader:
         # Longest first, so that no core ends up alone with a long one.
         order = sorted(range(len(windows)), key=lambda i: -len(windows[i].ids))
         outputs: list[Any] = [None] * len(windows)
-        if self._workers is None:
-            for i in order:
-                outputs[i] = self._outputs(windows[i])
-            return outputs
-        # A few are queued at a time, so that a caller with few windows does not wait for all of another one's.
-        queued: deque[tuple[int, Future[Outputs]]] = deque()
-        for i in order:
-            if len(queued) >= _WINDOWS_A_CORE * self._threads:
-                first, future = queued.popleft()
-                outputs[first] = future.result()
-            queued.append((i, self._workers.submit(self._outputs, windows[i])))
-        for i, future in queued:
-            outputs[i] = future.result()
+        mapped = self._workers.map if self._workers else map
+        for i, found in zip(order, mapped(self._outputs, [windows[i] for i in order]), strict=True):
+            outputs[i] = found
         return outputs
 
     def _outputs(self, window: Window) -> Outputs:

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 from orienteer.agents import AgentNameError, AgentSpec, ConfiguredAgent, agent_specs, make_agent
 from orienteer.agents.registry import split_name
@@ -13,6 +14,7 @@ from orienteer.engine.protocol import Engine, filtered, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.serve.errors import LimitError
 from orienteer.serve.memory import trim_heap
+from orienteer.serve.priority import at_lower_priority
 from orienteer.serve.security import Limits
 from orienteer.session import Settings, SettingsError
 from orienteer.session.spelling import with_spelling
@@ -137,7 +139,7 @@ class AgentCache:
         with self._lock:
             if key not in self._agents:
                 searched = filtered(engine, where)
-                made = make_agent(base, searched, Settings(), **(options or {}))
+                made = at_lower_priority(partial(make_agent, base, searched, Settings(), **(options or {})))
                 made = replace(made, agent=with_spelling(made.agent, searched))
                 # A session goes on in the generation, and behind the filter, in which it began.
                 self._agents[key] = made if made.engine is not None else replace(made, engine=searched)

@@ -11,7 +11,7 @@ from typing import cast
 
 from starlette.requests import Request
 
-from orienteer.data.passage import Question
+from orienteer.data.passage import Passage, Question
 from orienteer.defaults import AGENT
 from orienteer.engine.embedded.current import CurrentEngines
 from orienteer.engine.protocol import Engine, Hit, filtered
@@ -28,6 +28,8 @@ from orienteer.serve.sessions import SessionManager, SessionStore
 from orienteer.serve.source_files import SourceFiles
 from orienteer.serve.start_questions import start_questions
 from orienteer.serve.uploads import Uploads
+
+FoundPassage = tuple[Hit, Passage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class AppState:
         self.agents = AgentCache(engines, limits, agents)
         self.default_agent = agents[0] if agents else AGENT
         self.worker = SessionWorker(engines, reader, limits.batch, self.metrics.batch.labels("moves").observe)
-        self.searches: Batcher[SearchJob, Sequence[Hit]] = Batcher(
+        self.searches: Batcher[SearchJob, list[FoundPassage]] = Batcher(
             self._search, limits.batch, "orienteer-searches", self.metrics.batch.labels("searches").observe
         )
         self.sessions = SessionManager(self.worker, SessionStore(saved, limits.saved), limits)
@@ -123,21 +125,27 @@ class AppState:
         if self.uploads is not None:
             self.uploads.close()
 
-    def _search(self, jobs: Sequence[SearchJob]) -> list[Sequence[Hit] | Exception]:
+    def _search(self, jobs: Sequence[SearchJob]) -> list[list[FoundPassage] | Exception]:
         """One call for all queries of one index with one k and one filter."""
-        results: dict[int, Sequence[Hit] | Exception] = {}
+        results: dict[int, list[FoundPassage] | Exception] = {}
         for key in dict.fromkeys((job.index, job.k, job.where) for job in jobs):
             index, k, where = key
             places = [i for i, job in enumerate(jobs) if (job.index, job.k, job.where) == key]
-            hit_lists = batch_or_one_by_one(
-                partial(_hit_lists, self.engines[index], k, where), [jobs[i].query for i in places]
+            found = batch_or_one_by_one(
+                partial(_found_passages, self.engines[index], k, where), [jobs[i].query for i in places]
             )
-            results.update(zip(places, hit_lists, strict=True))
+            results.update(zip(places, found, strict=True))
         return [results[i] for i in range(len(jobs))]
 
 
-def _hit_lists(engine: Engine, k: int, where: str, queries: Sequence[Query]) -> list[Sequence[Hit]]:
-    return [list(hits) for hits in filtered(engine, where).search_many(queries, k)]
+def with_passages(engine: Engine, hit_lists: Sequence[Sequence[Hit]]) -> list[list[FoundPassage]]:
+    """Hits of an engine with their passages. Of the same engine: a newer generation may lack some of them."""
+    passages = iter(engine.passages([hit.id for hits in hit_lists for hit in hits]))
+    return [[(hit, next(passages)) for hit in hits] for hits in hit_lists]
+
+
+def _found_passages(engine: Engine, k: int, where: str, queries: Sequence[Query]) -> list[list[FoundPassage]]:
+    return with_passages(engine, [list(hits) for hits in filtered(engine, where).search_many(queries, k)])
 
 
 def state_of(request: Request) -> AppState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -11,10 +11,9 @@ from fastapi import Query as Parameter
 
 from orienteer.data.passage import Passage
 from orienteer.defaults import STEPS
-from orienteer.engine.protocol import Explains, Hit, document_of, fingerprint_of, neighbours
-from orienteer.errors import UnknownPassageError
+from orienteer.engine.protocol import Explains, document_of, fingerprint_of, neighbours
 from orienteer.query import Query
-from orienteer.serve.app_state import AppState, SearchJob, state_of
+from orienteer.serve.app_state import AppState, FoundPassage, SearchJob, state_of, with_passages
 from orienteer.serve.schemas import (
     IndexName,
     PassageId,
@@ -169,26 +168,13 @@ async def search(request: Request, wanted: SearchRequest) -> SearchView:
     index = state.index(wanted.index)
     state.check_k(wanted.k)
     query = state.query(request, wanted.query)
-    hits: Sequence[Hit]
-    for attempt in range(3):
-        if wanted.learned:
-            query, hits = await asyncio.to_thread(
-                state.learned.search, state.engine(index), wanted.where, query, wanted.k
-            )
-        else:
-            hits = await state.searches.do(SearchJob(index, query, wanted.k, wanted.where))
-        try:
-            passages = await asyncio.to_thread(state.engines[index].passages, [hit.id for hit in hits])
-            break
-        except UnknownPassageError:  # a new generation has come between both calls
-            if attempt == 2:
-                raise
+    if wanted.learned:
+        query, found = await asyncio.to_thread(_learned_search, state, wanted, index, query)
+    else:
+        found = await state.searches.do(SearchJob(index, query, wanted.k, wanted.where))
     return SearchView(
         query=query_view(str(query)),
-        hits=[
-            FoundView(**_stored(p), score=hit.score, rank=rank)
-            for rank, (hit, p) in enumerate(zip(hits, passages, strict=True), 1)
-        ],
+        hits=[FoundView(**_stored(p), score=hit.score, rank=rank) for rank, (hit, p) in enumerate(found, 1)],
     )
 
 
@@ -260,6 +246,14 @@ def _uploads(state: AppState) -> UploadsView | None:
     return UploadsView(
         files=limits.files, file_bytes=limits.file, total_bytes=limits.total, kept=not state.uploads.temporary
     )
+
+
+def _learned_search(
+    state: AppState, wanted: SearchRequest, index: str, query: Query
+) -> tuple[Query, list[FoundPassage]]:
+    engine = state.engine(index)
+    asked, hits = state.learned.search(engine, wanted.where, query, wanted.k)
+    return asked, with_passages(engine, [hits])[0]
 
 
 def _explanation(state: AppState, wanted: WhyRequest, query: Query) -> WhyView:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Request, Response
@@ -49,6 +50,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
     }
 }
 _MAX_LISTED = 200
+_SMALL = 64 << 10  # bytes of a session that is shown in the event loop
 _RECORD = {"required": True, "content": {"application/json": {"schema": {"type": "object", "title": "Record"}}}}
 
 
@@ -229,7 +231,8 @@ async def _events(
         yield event("session", await _head(state, served))
         async for number in run:
             _count(state, served, number)
-            yield event("step", await asyncio.to_thread(step_event, served.snapshot(), number))
+            shown = served.snapshot()
+            yield event("step", await _shown(shown, partial(step_event, shown, number)))
         yield event("end", await _head(state, served))
 
 
@@ -239,15 +242,20 @@ def _count(state: AppState, served: ServedSession, number: int) -> None:
 
 
 async def _view(state: AppState, served: ServedSession, status: int = 200) -> Response:
-    """The session as JSON; made beside the loop, as one that read much takes a while to show."""
+    """The session as JSON."""
     shown = served.snapshot()
-
-    def json() -> str:
-        return session_view(shown, shown.id in state.sessions.store).model_dump_json()
-
-    return Response(await asyncio.to_thread(json), status, media_type="application/json")
+    json = await _shown(shown, lambda: session_view(shown, shown.id in state.sessions.store).model_dump_json())
+    return Response(json, status, media_type="application/json")
 
 
 async def _head(state: AppState, served: ServedSession) -> SessionHead:
     shown = served.snapshot()
-    return await asyncio.to_thread(lambda: head_view(shown, shown.id in state.sessions.store))
+    return await _shown(shown, lambda: head_view(shown, shown.id in state.sessions.store))
+
+
+async def _shown(served: ServedSession, show: Callable[[], T]) -> T:
+    """A session that read much takes a while to show, so that is done beside the loop.
+
+    A small one takes a millisecond. A thread for it would wait for a core, and then the loop again.
+    """
+    return show() if served.size <= _SMALL else await asyncio.to_thread(show)

@@ -19,6 +19,7 @@ from orienteer.serve.schemas import HitView, IndexName, PassageId, RequestModel,
 from orienteer.workshop import find_query as finding
 from orienteer.workshop import learn as learning
 from orienteer.workshop import tune as tuning
+from orienteer.workshop.ranking_setting import Grid
 from orienteer.workshop.thumbs import Thumb, ThumbStore
 from orienteer.workshop.why_not import as_dict as why_not_row
 from orienteer.workshop.why_not import why_not
@@ -28,7 +29,7 @@ router = APIRouter(prefix="/api/workshop", tags=["workshop"])
 _SECONDS = 5.0  # for edits of two changes, for a query's search
 _HITS = 20  # of a found query that are shown
 # Coarser than the command's: a page should answer in seconds.
-PAGE_GRID = tuning.Grid(
+PAGE_GRID = Grid(
     (0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.2, 2.6, 3.0), (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0),
     (0.0, 0.1, 0.25, 0.5, 1.0, 2.0), (0.5,), (0.0, 0.25, 0.5, 1.0),
 )  # fmt: skip
@@ -117,6 +118,7 @@ class FindQueryRequest(RequestModel):
     relevant: Annotated[tuple[PassageId, ...], Field(min_length=1, max_length=500)]
     not_relevant: Annotated[tuple[PassageId, ...], Field(max_length=500)] = ()
     seed: Annotated[str, Field(max_length=2000, description="a query in Lucene's syntax that stays")] = ""
+    objective: Annotated[str, Field(max_length=20, description=finding.OBJECTIVES)] = "f"
     clauses: Annotated[int, Field(ge=1, le=24)] = 12
     beta: Annotated[float, Field(ge=0.1, le=10)] = 1.0
     holdout: Annotated[float, Field(ge=0, le=0.9)] = 0.0
@@ -137,6 +139,7 @@ class FoundQueryView(ResponseModel):
     relevant: int
     rejected: int
     held_out_recall: float | None
+    value: Annotated[float | None, Field(description="the objective, where it is not `f`")] = None
 
 
 class ContributionView(ResponseModel):
@@ -188,8 +191,8 @@ def _find_query(
     engine: Engine, wanted: FindQueryRequest, seed: Query | None, on_found: Callable[[finding.FoundQuery], None]
 ) -> FindQueryView:
     result = finding.find_query(
-        engine, wanted.relevant, not_relevant=wanted.not_relevant, seed=seed, clauses=wanted.clauses,
-        beta=wanted.beta, holdout=wanted.holdout, seconds=_SECONDS, on_found=on_found,
+        engine, wanted.relevant, not_relevant=wanted.not_relevant, seed=seed, objective=wanted.objective,
+        clauses=wanted.clauses, beta=wanted.beta, holdout=wanted.holdout, seconds=_SECONDS, on_found=on_found,
     )  # fmt: skip
     return FindQueryView(**finding.as_dict(result))
 
@@ -249,6 +252,8 @@ class SettingView(ResponseModel):
     title_weight: float
     title_b: float
     phrase_weight: float
+    stop_share: float
+    refinement: str
 
 
 class TuningView(ResponseModel):

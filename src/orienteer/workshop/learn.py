@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Question
 from orienteer.engine.protocol import Engine, HasPostings
-from orienteer.errors import OrienteerError, UnknownPassageError
+from orienteer.errors import OrienteerError, QueryError, UnknownPassageError
 from orienteer.query import Query, Refinement
+from orienteer.workshop.ranking_setting import DEFAULT, Grid, Setting, setting_of, usable
 from orienteer.workshop.tune import (
-    DEFAULT,
-    Grid,
-    Setting,
     evaluate_settings,
     exact_values,
     first_best,
@@ -29,7 +27,6 @@ from orienteer.workshop.tune import (
     judged_in,
     ndcg_of,
     procedure_interval,
-    usable,
 )
 
 LEAST = 5  # questions with a thumb up
@@ -193,10 +190,10 @@ def value_with(engine: HasPostings, question: Question, changes: Changes) -> flo
 def changes_of(row: Mapping[str, Any]) -> Changes:
     """What `changes_as_dict` wrote, and a person may have edited."""
     try:
-        setting = Setting(**{name: float(value) for name, value in row["setting"].items()})
+        setting = setting_of(row["setting"])
         synonyms = {str(term): tuple(map(str, each)) for term, each in row.get("synonyms", {}).items()}
         boosts = {str(term): float(weight) for term, weight in row.get("boosts", {}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, QueryError):
         raise LearnError("not a ranking; expected `setting`, `synonyms` and `boosts` as `learn` writes them") from None
     return Changes(setting, synonyms, boosts)
 

@@ -4,14 +4,15 @@ A step adds one clause to every query of the beam: a term, a phrase or a whole t
 required, or a term of the unwanted matches, excluded. The objective counts *all* matches of a query. How many wanted
 passages each candidate keeps is known from their texts, which bounds what it can reach; only candidates whose bound is
 above the worst of the beam have their postings walked. So each step finds the best queries exactly, and a beam that is
-wide enough is an exhaustive search.
+wide enough is an exhaustive search. Two required terms can be a good query though each alone is a bad one; so pairs of
+required terms compete in the second step too.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Literal
@@ -28,6 +29,8 @@ from orienteer.workshop.set_objectives import DescriptionLength, FBeta, SetObjec
 UNWANTED_READ = 200  # unwanted matches of a query whose terms are tried as exclusions
 EXCLUSIONS = 200  # such terms that are tried, the most frequent
 PATIENCE = 3  # longer queries that are tried after the best one
+PAIRED = 200  # terms whose pairs are estimated: the rarest of those that most wanted passages hold
+PAIRS = 200  # pairs of required terms that are counted, the best estimates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,10 +78,10 @@ class SetSearch:
         """The best query of each length, the shortest first; False where time ran out."""
         states = [self._state(seed)]
         bests = [self._found(states[0])] if seed else []
-        for _ in range(len(seed), most):
+        for length in range(len(seed), most):
             if bests and monotonic() > until:  # one query at least, on a machine that compiles first, too
                 return bests, False
-            states = self._extended(states, beam)
+            states = self._extended(states, beam, self.required_pairs() if length == 1 and not seed else ())
             if not states:
                 break
             bests.append(self._found(states[0]))
@@ -139,12 +142,26 @@ class SetSearch:
             float(self._objective.value(relevant, matches, clauses)) if self._named else None,
         )  # fmt: skip
 
-    def _extended(self, states: Sequence[_State], beam: int) -> list[_State]:
-        """The best queries of one clause more; the first of equals in a fixed order."""
+    def _extended(
+        self, states: Sequence[_State], beam: int, also: Iterable[tuple[float, tuple[Clause, ...]]] = ()
+    ) -> list[_State]:
+        """The best queries of one clause more, and of those in `also`; the first of equals in a fixed order."""
         # A min-heap of the best so far: value, then the order in which they were met, the earlier above.
         best: list[tuple[float, int, tuple[Clause, ...]]] = []
         met: set[frozenset[Clause]] = set()
         number = 0
+
+        def offer(value: float, clauses: tuple[Clause, ...]) -> None:
+            nonlocal number
+            number -= 1
+            if len(best) < beam:
+                heapq.heappush(best, (value, number, clauses))
+            else:
+                heapq.heappushpop(best, (value, number, clauses))
+
+        for value, clauses in also:
+            met.add(frozenset(clauses))
+            offer(value, clauses)
         for state in states:
             for bound, clause, passages, relevant in self._candidates(state):
                 if len(best) == beam and bound <= best[0][0]:
@@ -153,12 +170,7 @@ class SetSearch:
                 if clause in state.clauses or (key := frozenset(clauses)) in met:
                     continue
                 met.add(key)
-                value = self._value_with(state, clause, passages, relevant)
-                number -= 1
-                if len(best) < beam:
-                    heapq.heappush(best, (value, number, clauses))
-                else:
-                    heapq.heappushpop(best, (value, number, clauses))
+                offer(self._value_with(state, clause, passages, relevant), clauses)
         return [self._state(clauses) for _, _, clauses in sorted(best, reverse=True)]
 
     def _candidates(self, state: _State) -> Iterator[tuple[float, Clause, NDArray[np.uint32], int]]:
@@ -196,6 +208,28 @@ class SetSearch:
             row = place - int(starts[group])
             occur, terms, relevant, _ = groups[group]
             yield float(bounds[place]), Clause(occur, *terms.keys[row]), terms.lists[row], int(relevant[row])
+
+    def required_pairs(self) -> Iterator[tuple[float, tuple[Clause, ...]]]:
+        """Pairs of required terms with their values; which are counted is decided as if terms were independent."""
+        terms = self._terms
+        held = terms.holds.sum(axis=1)
+        often = np.flatnonzero(2 * held > self._wanted.size)
+        rows = often[np.argsort(terms.sizes[often], kind="stable")][:PAIRED]
+        one, other = np.triu_indices(rows.size, 1)
+        holds = terms.holds[rows].astype(np.int64)
+        relevant = (holds @ holds.T)[one, other]
+        rest = (terms.sizes - held)[rows].astype(np.float64)
+        matches = relevant + np.rint(rest[one] * rest[other] / len(self._engine)).astype(np.int64)
+        estimates = self._objective.value(relevant, matches, 2)
+        for place in np.argsort(-estimates, kind="stable")[:PAIRS].tolist():
+            pair = [int(rows[one[place]]), int(rows[other[place]])]  # the rarer first
+            passages = terms.lists[pair[0]]
+            both = passages[members(terms.lists[pair[1]], passages.astype(np.int64))]
+            self.tried += 1
+            found = int(both.size) - int(np.count_nonzero(members(both, self._held)))
+            rejected = int(np.count_nonzero(members(both, self._rejected)))
+            value = float(self._objective.value(int(relevant[place]), found, 2)) - rejected
+            yield value, tuple(Clause("must", *terms.keys[row]) for row in pair)
 
     def _unwanted_terms(self, state: _State) -> Terms:
         """The most frequent terms of the query's unwanted matches."""

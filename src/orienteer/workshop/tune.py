@@ -1,23 +1,23 @@
-"""The ranking's parameters for judged questions, by direct evaluation: k1, b, the title's weight and b, phrase boosts.
+"""The ranking's parameters for judged questions, by direct evaluation: k1, b, the title's weight and b, phrase boosts,
+stop words, a default refinement.
 
 A ranking is BM25 of the question's terms in `contents`, plus `title_weight` times that in `title`, plus `phrase_weight`
-times that of the question's pairs of neighbouring words as phrases. Postings hold frequency and length of a passage,
-not a score, so other parameters are another table, not another index.
+times that of the question's pairs of neighbouring words as phrases, plus the default refinement's. Postings hold
+frequency and length of a passage, not a score, so other parameters are another table, not another index.
 
 A question's *pool* is its best passages under a few settings far apart, and all its judged ones. In a pool, a setting's
-scores are a weighted sum of three precomputed rows; a kernel ranks the judged passages of all pools for all settings.
+scores are a weighted sum of four precomputed rows; a kernel ranks the judged passages of all pools for all settings.
 What is reported is then computed again over all passages, with every rounding of the engine.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise, product
 from math import log2
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Question
 from orienteer.engine.embedded.bm25 import LENGTHS
 from orienteer.engine.embedded.kernels.compile import kernel
-from orienteer.engine.protocol import Engine, HasPostings, Similarity
-from orienteer.errors import OrienteerError, QueryError, UnknownPassageError
-from orienteer.query import Field, Query, Refinement
+from orienteer.engine.protocol import Engine, HasPostings
+from orienteer.errors import OrienteerError, UnknownPassageError
+from orienteer.query import Field, Refinement, parse
+from orienteer.workshop.ranking_setting import DEFAULT, Grid, Setting, grids, phrases_of, usable, without_stop_words
 
 DEPTH = 10  # of nDCG
 POOL = 100  # passages of each of the settings that make a pool
@@ -35,55 +36,11 @@ FOLDS = 5
 DRAWS = 200  # of questions, for the interval
 
 Floats = NDArray[np.float64]
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 
 class TuneError(OrienteerError):
     """A tuning that cannot be done with these questions."""
-
-
-class Setting(NamedTuple):
-    """The parameters of a ranking; the defaults are the engine's own."""
-
-    k1: float = 1.2
-    b: float = 0.75
-    title_weight: float = 0.0
-    title_b: float = 0.75
-    phrase_weight: float = 0.0
-
-    @property
-    def similarity(self) -> Similarity:
-        return Similarity(self.k1, self.b, self.title_b)
-
-    def query(self, engine: Engine, question: str) -> Query:
-        """The question with its terms in the title and its phrases, weighted."""
-        terms = list(dict.fromkeys(engine.analyze(question)))
-        more = []
-        if self.title_weight:
-            more += [Refinement("^", "title", term, self.title_weight) for term in terms if usable(term)]
-        if self.phrase_weight:
-            more += [Refinement("^", "contents", pair, self.phrase_weight) for pair in phrases_of(engine, question)]
-        return Query(question, tuple(more))
-
-
-DEFAULT = Setting()
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The settings that are tried: every combination."""
-
-    k1: tuple[float, ...] = tuple(np.round(np.linspace(0.2, 4.0, 20), 3).tolist())
-    b: tuple[float, ...] = tuple(np.round(np.linspace(0.0, 1.0, 21), 3).tolist())
-    title_weight: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
-    title_b: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    phrase_weight: tuple[float, ...] = (0.0, 0.1, 0.25, 0.5, 1.0)
-
-    def settings(self) -> list[Setting]:
-        """Without those that differ only in what a weight of 0 switches off; the default is the first."""
-        rows = product(self.k1, self.b, self.title_weight, self.title_b, self.phrase_weight)
-        unique = dict.fromkeys([DEFAULT, *(Setting(*row) for row in rows)])
-        last = self.title_b[0]
-        return [each for each in unique if each == DEFAULT or each.title_weight or each.title_b == last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +88,8 @@ def tune(
     judged = judged_in(engine, questions)
     if len(judged) < folds:
         raise TuneError(f"{len(judged)} questions with judged passages in the index; expected {folds} or more")
-    settings = (grid or Grid()).settings()
+    tried = (grid,) if grid else grids(engine, judged)
+    settings = list(dict.fromkeys(setting for each in tried for setting in each.settings()))
     values = evaluate_settings(engine, judged, settings)  # [settings, questions]
     fold_of = np.random.default_rng(seed).permutation(len(judged)) % folds
     chosen: list[int] = []
@@ -195,37 +153,59 @@ def evaluate_settings(
 ) -> NDArray[np.float32]:
     """[settings, questions]: nDCG@10 in each question's pool."""
     values = np.zeros((len(settings), len(questions)), np.float32)
-    keys = {name: _numbered(rows) for name, rows in {
-        "contents": [(s.k1, s.b) for s in settings], "title": [(s.k1, s.title_b) for s in settings],
-    }.items()}  # fmt: skip
+    contents_row, contents = _numbered([(s.k1, s.b, s.stop_share) for s in settings])
+    title_row, title = _numbered([(s.k1, s.title_b, s.stop_share) for s in settings])
+    refined_row, refined = _numbered([_refined(s) for s in settings])
     weights = np.array([(s.title_weight, s.phrase_weight) for s in settings])
+    shares, added = sorted({s.stop_share for s in settings}), _added(settings)
     for place, question in enumerate(questions):
-        pool = _Pool.of(engine, question)
-        contents, title = (np.array(keys[name][1], np.float64) for name in ("contents", "title"))
+        pool = _Pool.of(engine, question, shares, added)
         rank_settings(
-            pool.scores(0, contents), pool.scores(1, title), pool.scores(2, contents), keys["contents"][0],
-            keys["title"][0], weights, pool.relevant, pool.grades, _ideal(question.grades.values()), values[:, place],
+            pool.contents(contents), pool.title(title), pool.phrases(contents), pool.refined(refined), contents_row,
+            title_row, refined_row, weights, pool.relevant, pool.grades, _ideal(question.grades.values()),
+            values[:, place],
         )  # fmt: skip
     return values
 
 
+def _refined(setting: Setting) -> tuple[str, float, float, float]:
+    """What decides the scores of a setting's default refinement."""
+    if not setting.refinement:
+        return "", 0.0, 0.0, 0.0
+    return setting.refinement, setting.k1, setting.b, setting.title_b
+
+
+def _added(settings: Sequence[Setting]) -> dict[str, Refinement]:
+    """The default refinements by their text."""
+    added: dict[str, Refinement] = {}
+    for text in dict.fromkeys(setting.refinement for setting in settings if setting.refinement):
+        refinements = parse(text).refinements
+        if len(refinements) != 1 or refinements[0].op not in ("^", "-"):
+            raise TuneError(f"{text!r} cannot be tuned; expected one refinement, a boost or an exclusion")
+        added[text] = refinements[0]
+    return added
+
+
 @kernel
 def rank_settings(
-    contents: Floats, title: Floats, phrase: Floats, contents_row: NDArray[np.int64], title_row: NDArray[np.int64],
-    weights: Floats, relevant: NDArray[np.int64], grades: Floats, ideal: float, out: NDArray[np.float32],
+    contents: Floats, title: Floats, phrase: Floats, refined: Floats, contents_row: NDArray[np.int64],
+    title_row: NDArray[np.int64], refined_row: NDArray[np.int64], weights: Floats, relevant: NDArray[np.int64],
+    grades: Floats, ideal: float, out: NDArray[np.float32],
 ) -> None:  # fmt: skip
     """nDCG@10 of every setting in one pool.
 
-    contents, phrase [(k1, b), pool], title [(k1, title_b), pool]; contents_row, title_row [settings]: the rows of each
-    setting; weights [settings, 2]; relevant: places in the pool, which is in index order; out [settings].
+    contents, phrase [(k1, b, stop share), pool], title [(k1, title_b, stop share), pool], refined [refinements, pool]:
+    scores; contents_row, title_row, refined_row [settings]: the rows of each setting; weights [settings, 2]; relevant:
+    places in the pool, which is in index order; out [settings].
     """
     size = contents.shape[1]
     scores = np.empty(size)
     for setting in range(out.size):
-        a, t = contents_row[setting], title_row[setting]
+        a, t, r = contents_row[setting], title_row[setting], refined_row[setting]
         title_weight, phrase_weight = weights[setting, 0], weights[setting, 1]
         for place in range(size):
             scores[place] = contents[a, place] + title_weight * title[t, place] + phrase_weight * phrase[a, place]
+            scores[place] += refined[r, place]
         total = 0.0
         for at in range(relevant.size):
             own = scores[relevant[at]]
@@ -243,89 +223,114 @@ def rank_settings(
 
 
 class _Pool:
-    """Passages of one question; frequencies and lengths of its terms in them, in three groups."""
+    """Passages of one question; frequencies and lengths of its terms, phrases and default refinements in them."""
 
     def __init__(
-        self, engine: HasPostings, numbers: NDArray[np.int64], groups: Sequence[Sequence[tuple[Field, str]]],
-        relevant: NDArray[np.int64], grades: Floats,
+        self, engine: HasPostings, numbers: NDArray[np.int64], question: str, shares: Sequence[float],
+        added: Mapping[str, Refinement], relevant: NDArray[np.int64], grades: Floats,
     ) -> None:  # fmt: skip
         self.relevant, self.grades = np.searchsorted(numbers, relevant), grades
-        self._averages = [engine.average_length("contents"), engine.average_length("title")]
-        self._size = numbers.size
-        # By group: idf [terms], frequency [terms, pool], length [terms, pool]
-        self._groups = [_frequencies(engine, numbers, terms) for terms in groups]
+        self._lengths = {"contents": engine.average_length("contents"), "title": engine.average_length("title")}
+        # How often the question has each term, by stop share; a word twice counts twice.
+        self._counts = {
+            share: Counter(filter(usable, engine.analyze(without_stop_words(engine, question, share))))
+            for share in shares
+        }
+        self._terms = list(dict.fromkeys(term for counts in self._counts.values() for term in counts))
+        self._contents = _Group.of(engine, numbers, [("contents", term) for term in self._terms])
+        self._title = _Group.of(engine, numbers, [("title", term) for term in self._terms])
+        self._phrases = _Group.of(engine, numbers, [("contents", pair) for pair in phrases_of(engine, question)])
+        self._added = {
+            text: (each, _Group.of(engine, numbers, [(each.field, each.term)])) for text, each in added.items()
+        }
 
     @classmethod
-    def of(cls, engine: HasPostings, question: Question) -> _Pool:
-        text = question.question
-        counts = Counter(term for term in engine.analyze(text) if usable(term))  # a word twice counts twice
-        terms = list(counts)
-        grades = question.grades
+    def of(
+        cls, engine: HasPostings, question: Question, shares: Sequence[float], added: Mapping[str, Refinement]
+    ) -> _Pool:
         numbers = {}
-        for id, grade in grades.items():
+        for id, grade in question.grades.items():
             try:
                 numbers[engine.number_of(id)] = grade
             except UnknownPassageError:
                 continue
         pooled = set(numbers)
         for setting in _FAR_APART:
-            pooled.update(_top(engine, setting, text, POOL))
+            pooled.update(_top(engine, setting, question.question, POOL))
         relevant = np.array(sorted(numbers), np.int64)
-        return cls(
-            engine, np.array(sorted(pooled), np.int64),
-            [
-                [("contents", term) for term in counts.elements()], [("title", term) for term in terms],
-                [("contents", pair) for pair in phrases_of(engine, text)],
-            ],
-            relevant, np.array([numbers[number] for number in relevant.tolist()], np.float64),
-        )  # fmt: skip
+        grades = np.array([numbers[number] for number in relevant.tolist()], np.float64)
+        return cls(engine, np.array(sorted(pooled), np.int64), question.question, shares, added, relevant, grades)
 
-    def scores(self, group: int, rows: Floats) -> Floats:
-        """[rows, pool]: the group's BM25 for each (k1, b)."""
-        idf, frequency, length = self._groups[group]
-        found = np.zeros((len(rows), self._size))
-        average = self._averages[1 if group == 1 else 0]
-        for row, (k1, b) in enumerate(rows.tolist()):
-            saturation = frequency / (k1 * ((1 - b) + b * length / average))
-            found[row] = idf @ (saturation / (1 + saturation))
+    def contents(self, rows: Sequence[tuple[float, float, float]]) -> Floats:
+        """[rows, pool]: BM25 of the question's terms for each (k1, b, stop share)."""
+        return self._scores(self._contents, rows, "contents", lambda share, term: self._counts[share][term])
+
+    def title(self, rows: Sequence[tuple[float, float, float]]) -> Floats:
+        return self._scores(self._title, rows, "title", lambda share, term: min(1, self._counts[share][term]))
+
+    def phrases(self, rows: Sequence[tuple[float, float, float]]) -> Floats:
+        average = self._lengths["contents"]
+        found = [self._phrases.saturation(k1, b, average).sum(axis=0) for k1, b, _ in rows]
+        return np.array(found, np.float64)
+
+    def refined(self, rows: Sequence[tuple[str, float, float, float]]) -> Floats:
+        """[rows, pool]: what each (refinement, k1, b, title_b) adds; -inf where it excludes the passage."""
+        found = np.zeros((len(rows), self._contents.size))
+        for row, (text, k1, b, title_b) in enumerate(rows):
+            if not text:
+                continue
+            refinement, group = self._added[text]
+            own = group.saturation(k1, title_b if refinement.field == "title" else b, self._lengths[refinement.field])
+            found[row] = np.where(own[0] > 0, -np.inf, 0.0) if refinement.op == "-" else refinement.weight * own[0]
         return found
+
+    def _scores(
+        self, group: _Group, rows: Sequence[tuple[float, float, float]], field: Field,
+        times: Callable[[float, str], int],
+    ) -> Floats:  # fmt: skip
+        found = np.zeros((len(rows), group.size))
+        weights = {share: np.array([times(share, term) for term in self._terms], np.float64) for share in self._counts}
+        for row, (k1, b, share) in enumerate(rows):
+            found[row] = weights[share] @ group.saturation(k1, b, self._lengths[field])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Of some terms: idf [terms, 1], frequency and length [terms, pool]."""
+
+    idf: Floats
+    frequency: Floats
+    length: Floats
+
+    @property
+    def size(self) -> int:
+        return int(self.frequency.shape[1])
+
+    @classmethod
+    def of(cls, engine: HasPostings, numbers: NDArray[np.int64], terms: Sequence[tuple[Field, str]]) -> _Group:
+        idf = np.zeros((len(terms), 1))
+        frequency, length = np.zeros((len(terms), numbers.size)), np.ones((len(terms), numbers.size))
+        for row, postings in enumerate(engine.postings(terms)):
+            if not postings.passages.size:
+                continue
+            idf[row] = postings.idf
+            place = np.minimum(np.searchsorted(postings.passages, numbers), postings.passages.size - 1)
+            held = postings.passages[place] == numbers
+            frequency[row, held] = postings.frequencies[place[held]]
+            length[row, held] = LENGTHS[postings.norms[place[held]]]
+        return cls(idf, frequency, length)
+
+    def saturation(self, k1: float, b: float, average: float) -> Floats:
+        """[terms, pool]: BM25 of each term alone."""
+        part = self.frequency / (k1 * ((1 - b) + b * self.length / average))
+        return self.idf * (part / (1 + part))
 
 
 _FAR_APART = (
     DEFAULT, Setting(0.4, 0.3), Setting(3.0, 0.3), Setting(0.6, 1.0), Setting(3.0, 1.0),
     Setting(1.2, 0.75, 1.0, 0.5), Setting(1.2, 0.75, 3.0, 0.25), Setting(1.2, 0.75, 0.0, 0.75, 1.0),
 )  # fmt: skip
-
-
-def _frequencies(
-    engine: HasPostings, numbers: NDArray[np.int64], terms: Sequence[tuple[Field, str]]
-) -> tuple[Floats, Floats, Floats]:
-    idf = np.zeros(len(terms))
-    frequency, length = np.zeros((len(terms), numbers.size)), np.ones((len(terms), numbers.size))
-    for row, postings in enumerate(engine.postings(terms)):
-        if not postings.passages.size:
-            continue
-        idf[row] = postings.idf
-        place = np.minimum(np.searchsorted(postings.passages, numbers), postings.passages.size - 1)
-        held = postings.passages[place] == numbers
-        frequency[row, held] = postings.frequencies[place[held]]
-        length[row, held] = LENGTHS[postings.norms[place[held]]]
-    return idf, frequency, length
-
-
-def phrases_of(engine: Engine, question: str) -> list[str]:
-    """The question's pairs of neighbouring words, where both are index terms."""
-    words = [word.strip(".,;:!?()\"'") for word in question.split()]
-    pairs = (f"{one} {two}" for one, two in pairwise(words) if len(engine.analyze(f"{one} {two}")) == 2)
-    return [pair for pair in dict.fromkeys(pairs) if usable(pair)]
-
-
-def usable(term: str) -> bool:
-    try:
-        Refinement("+", "contents", term)
-    except QueryError:
-        return False
-    return True
 
 
 def judged_in(engine: HasPostings, questions: Sequence[Question]) -> list[Question]:
@@ -363,7 +368,7 @@ def _ideal(grades: Any) -> float:
     return float(sum(grade / log2(rank + 1) for rank, grade in enumerate(best, 1)))
 
 
-def _numbered(rows: Sequence[tuple[float, float]]) -> tuple[NDArray[np.int64], list[tuple[float, float]]]:
+def _numbered(rows: Sequence[Row]) -> tuple[NDArray[np.int64], list[Row]]:
     """Each row's number among the distinct ones, and those."""
     distinct = {row: number for number, row in enumerate(dict.fromkeys(rows))}
     return np.array([distinct[row] for row in rows], np.int64), list(distinct)
@@ -395,43 +400,10 @@ def interval(differences: Floats, seed: int) -> tuple[float, float]:
 
 
 def _curves(settings: Sequence[Setting], means: NDArray[np.floating[Any]]) -> dict[str, list[tuple[float, float]]]:
-    table = np.array(settings)
     curves = {}
     for column, name in enumerate(Setting._fields):
-        values = np.unique(table[:, column])
-        curves[name] = [(float(v), float(means[table[:, column] == v].max())) for v in values]
+        if name == "refinement":  # no number, so no curve
+            continue
+        table = np.array([setting[column] for setting in settings])
+        curves[name] = [(float(v), float(means[table == v].max())) for v in np.unique(table)]
     return curves
-
-
-def embedded_settings(setting: Setting) -> dict[str, Any]:
-    """The settings file that `Setting(**…)` reads again."""
-    return {"ranking": setting._asdict()}
-
-
-def opensearch_settings(setting: Setting, contents: str = "contents", title: str = "title") -> dict[str, Any]:
-    """Index settings with mapping, and a search template, for OpenSearch and Elasticsearch.
-
-    Where a service multiplies BM25 by k1 + 1 all clauses grow alike, so the order is the same.
-    """
-    similarity = {
-        "orienteer_contents": {"type": "BM25", "k1": setting.k1, "b": setting.b},
-        "orienteer_title": {"type": "BM25", "k1": setting.k1, "b": setting.title_b},
-    }
-    should: list[dict[str, Any]] = [{"match": {contents: {"query": "{{question}}"}}}]
-    if setting.title_weight:
-        should.append({"match": {title: {"query": "{{question}}", "boost": setting.title_weight}}})
-    template: dict[str, Any] = {"query": {"bool": {"must": should[:1], "should": should[1:]}}}
-    if setting.title_weight:
-        template = {"query": {"bool": {"should": should, "minimum_should_match": 1}}}
-    return {
-        "index": {
-            "settings": {"index": {"similarity": similarity}},
-            "mappings": {
-                "properties": {
-                    contents: {"type": "text", "similarity": "orienteer_contents"},
-                    title: {"type": "text", "similarity": "orienteer_title"},
-                }
-            },
-        },
-        "search_template": {"script": {"lang": "mustache", "source": template}},
-    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from orienteer.agents.pointer.model_files import load_folder  # noqa: E402
 from orienteer.data import Question  # noqa: E402
 from orienteer.engine import EmbeddedEngine  # noqa: E402
 from orienteer.errors import OrienteerError, TrainingError  # noqa: E402
+from orienteer.query import Query  # noqa: E402
 from orienteer.session import Environment, Settings  # noqa: E402
 
 HELD, SHARE = FEATURES.index("holds answer 1"), FEATURES.index("share of the question")
@@ -73,6 +75,27 @@ def test_only_questions_whose_answer_is_near_teach_anything(embedded: EmbeddedEn
     [good] = toy_questions(1)
     questions = [Question("1", good.question, ("nowhere to be found",)), good, Question("2", "?!", good.answers)]
     assert list(answerable(embedded, questions)) == [good]
+
+
+def test_judgements_teach_where_no_answer_is_known(embedded: EmbeddedEngine, tmp_path: Path) -> None:
+    environment = Environment(embedded, LexicalReader(), Settings())
+    agent = PointerAgent.from_pretrained(save_pointer(tmp_path / "p"), embedded, threads=1)
+    plain = [Question(each.id, each.question) for each in toy_questions(16)]
+    found = {each.id: [hit.id for hit in embedded.search(Query(each.question), 40)] for each in plain}
+    judged = [replace(each, judgements=tuple((id, n % 2) for n, id in enumerate(found[each.id]))) for each in plain]
+    assert not list(answerable(embedded, plain))
+    assert list(answerable(embedded, judged)) == judged
+    labels = collect_rollouts(tmp_path / "a", environment, agent, judged, RolloutConfig(states=1))
+    assert labels
+    for each in labels:
+        [state] = environment.open([question for question in judged if question.id == each.question_id])
+        [observation] = environment.observe([state])
+        [ranked] = agent.rank([observation])
+        candidates = agent.look_ahead(observation, ranked)
+        assert candidates is not None
+        relevant = set(found[each.question_id][1::2])
+        assert each.right.tolist() == [id in relevant for id in candidates.ids]
+    assert any(each.right.any() for each in labels)
 
 
 def test_rollouts_are_collected_once_and_damage_is_told(embedded: EmbeddedEngine, tmp_path: Path) -> None:
