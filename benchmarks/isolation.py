@@ -1,9 +1,9 @@
 """What a light user notices of a heavy one: latency alone and beside, by action.
 
 The server is a process of its own on the bundled corpus. The light user asks, refines, undoes, looks, searches, on one
-kept connection. The heavy user, a process of its own, has an agent that searches a tree read a hundred passages a
-query, without a pause. Both phases alternate, so that what else the machine does falls on both. Before them, /health is
-asked a thousand times on one connection.
+kept connection. The heavy user, a process of its own, has an agent search without a pause (`--heavy`); the usual one
+searches a tree and reads a hundred passages a query. Both phases alternate, so that what else the machine does falls on
+both. Before them, /health is asked a thousand times on one connection.
 
     orienteer bench isolation --seconds 60 --out isolation.json
 
@@ -76,7 +76,7 @@ class Light:
         return json.loads(answer)
 
 
-def heavy(port: int) -> None:
+def heavy(port: int, agent: str) -> None:
     """Asks until it is killed; prints a dot for each session that is done."""
     from orienteer.bundled import bundled_questions
 
@@ -84,7 +84,7 @@ def heavy(port: int) -> None:
     with closing(HTTPConnection("127.0.0.1", port, timeout=600)) as http:
         for number in count():
             question = f"{questions[number % len(questions)]} {number} {os.getpid()}"
-            body = json.dumps({"question": question, "agent": HEAVY, "steps": 10})
+            body = json.dumps({"question": question, "agent": agent, "steps": 10})
             http.request("POST", "/api/sessions", body, {"content-type": "application/json"})
             answer = http.getresponse()
             text = answer.read()
@@ -94,10 +94,10 @@ def heavy(port: int) -> None:
 
 
 @contextmanager
-def _heavy_user(port: int, done: Path) -> Iterator[None]:
+def _heavy_user(port: int, agent: str, done: Path) -> Iterator[None]:
     """A heavy user at work; on leaving he goes in the middle of whatever he does."""
     with done.open("a") as written:
-        process = subprocess.Popen([sys.executable, __file__, str(port)], stdout=written)
+        process = subprocess.Popen([sys.executable, __file__, str(port), agent], stdout=written)
     try:
         yield
         if process.poll() is not None:
@@ -107,7 +107,7 @@ def _heavy_user(port: int, done: Path) -> Iterator[None]:
         process.wait()
 
 
-def _measure(port: int, pid: int, seconds: float, folder: Path) -> dict[str, Any]:
+def _measure(port: int, pid: int, seconds: float, agent: str, folder: Path) -> dict[str, Any]:
     from orienteer.bundled import bundled_questions
 
     questions = [each.question for each in bundled_questions("train")]
@@ -116,21 +116,21 @@ def _measure(port: int, pid: int, seconds: float, folder: Path) -> dict[str, Any
         alone, beside, first = (Light(http, questions[start:]) for start in (0, 100, 200))
         first.once()  # whatever is made once
         health = _health(first, pid)
-        with _heavy_user(port, done):
+        with _heavy_user(port, agent, done):
             while not done.read_text():  # his agent's weights are loaded, its kernels ready
                 time.sleep(0.5)
         for _ in range(max(1, round(seconds / ROUND))):
             while _cores(pid) > _IDLE:  # what the heavy user left is done
                 pass
             alone.for_a_while(ROUND)
-            with _heavy_user(port, done):
+            with _heavy_user(port, agent, done):
                 while _cores(pid) < _BUSY:
                     pass
                 beside.for_a_while(ROUND)
     rows = {name: _row(alone.seconds[name], beside.seconds[name]) for name in alone.seconds}
     load = round(os.getloadavg()[0], 1)
     return {
-        "heavy_agent": HEAVY, "heavy_sessions": len(done.read_text()), "load_average": load,
+        "heavy_agent": agent, "heavy_sessions": len(done.read_text()), "load_average": load,
         "health": health, "actions": rows,
     }  # fmt: skip
 
@@ -175,10 +175,10 @@ def _interval(alone: list[float], beside: list[float], draws: int = 2000) -> lis
     return [round(float(bound), 2) for bound in np.quantile(other / one, (0.025, 0.975))]
 
 
-def run(seconds: float, out: Path | None, as_json: bool) -> bool:
+def run(seconds: float, out: Path | None, as_json: bool, agent: str = HEAVY) -> bool:
     """Whether the light user's p99 stays below `MOST` times that alone, for every action, and /health is quick."""
     with tempfile.TemporaryDirectory() as name, serving(Path(name), []) as (port, process, _):
-        result = _measure(port, process.pid, seconds, Path(name))
+        result = _measure(port, process.pid, seconds, agent, Path(name))
     if out is not None:
         out.write_text(json.dumps(result, indent=1) + "\n")
     if as_json:
@@ -193,4 +193,4 @@ def run(seconds: float, out: Path | None, as_json: bool) -> bool:
 
 
 if __name__ == "__main__":
-    heavy(int(sys.argv[1]))
+    heavy(int(sys.argv[1]), sys.argv[2])

@@ -103,7 +103,9 @@ def soak() -> str:
 def isolation() -> str:
     runs = {
         "one loop": _read("isolation/before.json"), "three lanes": _read("isolation/three-lanes.json"),
-        "now": _read("isolation/after.json"), "now, busy": _read("isolation/after-busy.json"),
+        "three lanes, busy": _read("isolation/three-lanes-busy.json"),
+        "fair turns": _read("isolation/fair-turns.json"), "now, busy": _read("isolation/now-busy.json"),
+        "now, `muzero`": _read("isolation/now-muzero.json"),
     }  # fmt: skip
     rows = []
     for name, run in runs.items():

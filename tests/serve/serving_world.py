@@ -69,13 +69,15 @@ TREE_SEARCHER = AgentSpec(
 
 
 class GatedReader(LexicalReader):
-    """Reads nothing before `gate` is set; `reached` is set when it is asked to."""
+    """Reads nothing before `gate` is set; `reached` is set when it is asked to, `calls` counts how often."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gate, self.reached = threading.Event(), threading.Event()
+        self.calls = 0
 
     def read_many(self, batch: Sequence[tuple[str, Sequence[Passage]]]) -> list[list[Reading]]:
+        self.calls += 1
         self.reached.set()
         self.gate.wait(TIMEOUT)
         return super().read_many(batch)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from serving_world import TIMEOUT, listening
 
-from orienteer.serve.http_server import ConnectionLimits, raise_file_limit
+from orienteer.serve.http_server import BoundedConnection, ConnectionLimits, raise_file_limit
 from orienteer.serve.security import HEADERS
 
 LARGE_ENDED = threading.Event()
@@ -90,6 +90,30 @@ def test_a_body_that_never_comes_whole_ends_the_connection() -> None:
     head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nabc"
     with listening(app, ConnectionLimits(body=0.2)) as address, connected(address, head) as connection:
         assert rest(connection) == b""
+
+
+@pytest.mark.parametrize("sent_before", [True, False], ids=["before it was accepted", "after it was accepted"])
+def test_a_request_that_came_while_the_server_stood_still_is_answered(
+    monkeypatch: pytest.MonkeyPatch, sent_before: bool
+) -> None:
+    """The loop stands still for longer than a head may take; the time is over when it looks again."""
+    limits = ConnectionLimits(head=0.2)
+    accepted, sent, real = threading.Event(), threading.Event(), BoundedConnection.connection_made
+
+    def stands_still(connection: BoundedConnection, transport: Any) -> None:
+        real(connection, transport)
+        accepted.set()
+        assert sent.wait(TIMEOUT)
+        time.sleep(3 * limits.head)
+
+    with listening(app, limits) as address:
+        monkeypatch.setattr(BoundedConnection, "connection_made", stands_still)
+        with connected(address) as connection:
+            if not sent_before:
+                assert accepted.wait(TIMEOUT)
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            sent.set()
+            assert connection.recv(12) == b"HTTP/1.1 200"
 
 
 def test_an_answer_that_nobody_takes_ends_the_connection() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
-from serving_world import TIMEOUT, GatedReader, MakeClient, wait_until_running
+from serving_world import TIMEOUT, GatedReader, MakeClient, wait_until, wait_until_running
 
 from orienteer.serve import Limits
 from orienteer.serve.batching import Batcher, QueuedJob, batch_or_one_by_one, next_batch
@@ -33,6 +34,26 @@ def test_what_waits_goes_in_one_batch_in_the_order_it_came() -> None:
     go.set()
     assert [future.result(TIMEOUT) for future in (first, *rest)] == [0, 10, 20, 30, 40, 50, 60, 70]
     assert batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
+    batcher.close()
+    assert not batcher.alive
+
+
+def test_a_second_thread_takes_what_would_wait_for_a_batch() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def work(jobs: Sequence[int]) -> list[int]:
+        if jobs[0] == 0:
+            begun.set()
+            go.wait(TIMEOUT)
+        return list(jobs)
+
+    batcher: Batcher[int, int] = Batcher(work, max_cost=4, name="test", threads=2)
+    first = batcher.submit(0)
+    begun.wait(TIMEOUT)
+    assert batcher.submit(1).result(TIMEOUT) == 1
+    assert not first.done()
+    go.set()
+    assert first.result(TIMEOUT) == 0
     batcher.close()
     assert not batcher.alive
 
@@ -116,6 +137,17 @@ def test_a_wrong_number_of_results_is_a_failure() -> None:
     assert all(isinstance(each, RuntimeError) for each in batch_or_one_by_one(lambda jobs: [], [1, 2]))
 
 
+def keep_busy(
+    clients: ThreadPoolExecutor, reader: GatedReader, questions: Sequence[Callable[[], Any]]
+) -> list[Future[Any]]:
+    """Each question keeps a thread of the lane of questions, until the reader's gate is set; their answers."""
+    answers = []
+    for number, question in enumerate(questions, 1):
+        answers.append(clients.submit(question))
+        wait_until(lambda number=number: reader.calls == number)  # type: ignore[misc]
+    return answers
+
+
 @pytest.mark.long
 def test_sessions_of_several_clients_share_the_readers_batches(make_client: MakeClient) -> None:
     reader = GatedReader()
@@ -125,13 +157,12 @@ def test_sessions_of_several_clients_share_the_readers_batches(make_client: Make
         body = {"question": f"who lit lamp {number} on the reef or the tower", "steps": 3, "agent": "prf-answer"}
         return client.post("/api/sessions", json=body).json()
 
-    with ThreadPoolExecutor(12) as clients:
-        first = clients.submit(ask, 0)
-        wait_until_running(client, 1)
-        others = [clients.submit(ask, number) for number in range(1, 12)]
-        wait_until_running(client, 12)
+    with ThreadPoolExecutor(13) as clients:
+        first = keep_busy(clients, reader, [partial(ask, 0), partial(ask, 1)])
+        others = [clients.submit(ask, number) for number in range(2, 13)]
+        wait_until_running(client, 13)
         reader.gate.set()
-        sessions = [future.result(TIMEOUT) for future in (first, *others)]
+        sessions = [future.result(TIMEOUT) for future in (*first, *others)]
     assert all(session["ended"] == "steps" for session in sessions)
     assert max(reader.batches) == 11 * 5
 
@@ -148,11 +179,10 @@ def test_agents_with_other_settings_share_a_batch_where_they_can(make_client: Ma
         {"agent": "bm25+ps"}, {"agent": "prf-answer", "steps": 1}, {"agent": "prf-idf-t", "steps": 2},
         {"agent": "prf-answer", "steps": 3},
     ]  # fmt: skip
-    with ThreadPoolExecutor(5) as clients:
-        clients.submit(ask, bodies[0])
-        wait_until_running(client, 1)
+    with ThreadPoolExecutor(6) as clients:
+        keep_busy(clients, reader, [partial(ask, bodies[0])] * 2)
         answers = [clients.submit(ask, body) for body in bodies]
-        wait_until_running(client, 5)
+        wait_until_running(client, 6)
         reader.gate.set()
         sessions = [answer.result(TIMEOUT) for answer in answers]
     assert max(reader.batches) == 4 * 5

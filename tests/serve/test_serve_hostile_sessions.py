@@ -26,7 +26,7 @@ from orienteer.serve.memory import deep_size
 from orienteer.serve.schemas import SessionView, session_view
 from orienteer.serve.session_worker import SessionWorker, StepJob, StepTimes
 from orienteer.serve.sessions import ServedSession
-from orienteer.session import STOP, Action, Observation, Settings
+from orienteer.session import STOP, Action, Observation, Session, Settings
 
 QUESTION = "who lit the first lamp on the reef"
 JSON = {"content-type": "application/json"}
@@ -263,18 +263,21 @@ class LongReader(LexicalReader):
 
 
 def test_a_step_that_takes_long_does_not_hold_up_the_quick_ones() -> None:
-    """One user reads many passages in one step; another one's question is answered meanwhile."""
+    """Two users read many passages in one step; another one's question is answered meanwhile."""
     reader = LongReader()
     worker = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, reader, 64)
 
     async def both() -> None:
-        heavy = asyncio.create_task(worker.run(StepJob("lighthouses", Question("h", "lamp"), Settings(hits=30))))
+        job = StepJob("lighthouses", Question("h", "lamp"), Settings(hits=30))
+        heavy = [asyncio.create_task(worker.run(job))]
         assert await asyncio.to_thread(reader.reached.wait, TIMEOUT)
+        heavy.append(asyncio.create_task(worker.run(job)))
+        await asyncio.sleep(0)  # it is queued before the other's
         light = await asyncio.wait_for(worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings())), TIMEOUT)
         assert light.session.steps
-        assert not heavy.done()
+        assert not any(each.done() for each in heavy)
         reader.gate.set()
-        await heavy
+        await asyncio.gather(*heavy)
 
     asyncio.run(both())
     worker.close()
@@ -329,19 +332,69 @@ class GatedAgent:
         return [STOP for _ in observations]
 
 
-def test_a_click_does_not_wait_for_an_agent_whose_time_is_not_known_yet() -> None:
+def test_a_click_does_not_wait_for_agents_whose_time_is_not_known_yet() -> None:
+    """They keep both threads of their lane."""
+    worker = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64)
+    agents = GatedAgent(), GatedAgent()
+
+    async def both() -> None:
+        opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings()))).session
+        acting = []
+        for agent in agents:
+            acting.append(asyncio.create_task(worker.run(StepJob("lighthouses", opened, Settings(), agent=agent))))
+            assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
+        click = StepJob("lighthouses", opened, Settings(), Refinement("or", "contents", "keeper"))
+        clicked = await asyncio.wait_for(worker.run(click), TIMEOUT)
+        assert len(clicked.session.steps) == 2
+        assert not any(each.done() for each in acting)
+        for agent in agents:
+            agent.gate.set()
+        await asyncio.gather(*acting)
+
+    asyncio.run(both())
+    worker.close()
+
+
+def test_a_question_does_not_wait_for_the_step_of_an_agent_that_is_quick() -> None:
     worker, agent = SessionWorker({"lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64), GatedAgent()
 
     async def both() -> None:
         opened = (await worker.run(StepJob("lighthouses", Question("l", QUESTION), Settings()))).session
-        acting = asyncio.create_task(worker.run(StepJob("lighthouses", opened, Settings(), agent=agent)))
+        job = StepJob("lighthouses", opened, Settings(), agent=agent)
+        assert worker._times.lane(job) == "quick"
+        acting = asyncio.create_task(worker.run(job))
         assert await asyncio.to_thread(agent.reached.wait, TIMEOUT)
-        click = StepJob("lighthouses", opened, Settings(), Refinement("or", "contents", "keeper"))
-        clicked = await asyncio.wait_for(worker.run(click), TIMEOUT)
-        assert len(clicked.session.steps) == 2
+        question = StepJob("lighthouses", Question("q", "lamp"), Settings())
+        assert worker._times.lane(question) == "quick"
+        asked = await asyncio.wait_for(worker.run(question), TIMEOUT)
+        assert asked.session.steps
         assert not acting.done()
         agent.gate.set()
         await acting
+
+    asyncio.run(both())
+    worker.close()
+
+
+def test_a_click_does_not_wait_for_another_users_click() -> None:
+    held = GatedEngine(1)
+    worker = SessionWorker({"held": held, "lighthouses": ReferenceEngine(PASSAGES)}, LexicalReader(), 64)
+
+    def click(index: str, session: Session) -> StepJob:
+        return StepJob(index, session, Settings(), Refinement("or", "contents", "keeper"))
+
+    async def both() -> None:
+        heavy, light = [
+            (await worker.run(StepJob(index, Question("l", QUESTION), Settings()))).session
+            for index in ("held", "lighthouses")
+        ]
+        waiting = asyncio.create_task(worker.run(click("held", heavy)))
+        assert await asyncio.to_thread(held.reached.wait, TIMEOUT)
+        clicked = await asyncio.wait_for(worker.run(click("lighthouses", light)), TIMEOUT)
+        assert len(clicked.session.steps) == 2
+        assert not waiting.done()
+        held.gate.set()
+        await waiting
 
     asyncio.run(both())
     worker.close()

@@ -84,11 +84,27 @@ def test_a_narrow_beam_values_its_candidates_as_their_states_do(passages: list[P
 
 def test_two_required_words_are_found_though_each_alone_is_a_bad_query() -> None:
     # 18 of 318 passages hold both words, 168 each of them alone; each of the 18 has a word of its own.
-    texts = [f"ant own{number} bee" for number in range(18)] + [f"{word} cow" for word in ("ant", "bee") * 150]
+    texts = [f"ant own{number} bee" for number in range(18)] + [
+        f"{word} other{number}" for number, word in enumerate(("ant", "bee") * 150)
+    ]
     passages = [Passage(f"p{number}", "", text) for number, text in enumerate(texts)]
     found = find_query(opened(passages), [f"p{number}" for number in range(18)], beam=1, clauses=12).best
     assert found.quality.f == 1.0
     assert {(each.occur, each.term) for each in found.clauses} == {("must", "ant"), ("must", "bee")}
+
+
+def test_a_beam_of_pairs_takes_no_place_from_the_other(engine: EmbeddedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in ("river", "king", "metal", "war", "city", "music"):
+        wanted = [hit.id for hit in engine.search(Query(word), 14)]
+        with_pairs = find_query(engine, wanted, beam=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(SetSearch, "required_pairs", lambda self: [])
+            alone = find_query(engine, wanted, beam=2)
+        assert with_pairs.complete
+        assert with_pairs.best.quality.f >= alone.best.quality.f
+        by_length = {len(each.clauses): each.quality.f for each in with_pairs.front}
+        for each in alone.front:
+            assert max(f for length, f in by_length.items() if length <= len(each.clauses)) >= each.quality.f
 
 
 @SOME

@@ -171,13 +171,14 @@ def bench_sessions(
 def bench_isolation(
     seconds: Annotated[float, typer.Option(help="of each phase, alone and beside", min=1)] = 60.0,
     out_file: Annotated[Path | None, typer.Option("--out", help="file for the report, JSON")] = None,
+    heavy: Annotated[str, typer.Option(help="the heavy user's agent")] = "muzero[hits=100]",
     as_json: Json = False,
 ) -> None:
     """What a light user notices of a heavy one: p50 and p99 by action, alone and beside.
 
     orienteer bench isolation --seconds 60
     """
-    if not benchmark("isolation").run(seconds, out_file, as_json):
+    if not benchmark("isolation").run(seconds, out_file, as_json, heavy):
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""The worker loop: jobs that several clients submit at one time are done in one call.
+"""Worker loops: jobs that several clients submit at one time are done in one call.
 
 While one batch runs, jobs queue up; the next batch takes as many of them as fit its cost limit. Nobody waits for a
 batch to fill: a job that comes alone is a batch of one.
@@ -66,7 +66,7 @@ def next_batch(queue: Sequence[QueuedJob[Job, Result]], max_cost: float, now: fl
 
 
 class Batcher(Generic[Job, Result]):
-    """A thread that works through a queue of jobs, batch by batch."""
+    """Threads that work through a queue of jobs, batch by batch; with a second one no job waits for a single batch."""
 
     def __init__(
         self,
@@ -75,13 +75,15 @@ class Batcher(Generic[Job, Result]):
         name: str,
         on_batch: OnBatch = lambda size: None,
         cost: Callable[[Job], float] = lambda job: 1.0,
+        threads: int = 1,
     ) -> None:
         self._work, self._max_cost, self._on_batch, self._cost = work, max_cost, on_batch, cost
         self._queue: list[QueuedJob[Job, Result]] = []
         self._closing = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._loop, name=name, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     async def do(self, job: Job) -> Result:
         """The job's result; a job cancelled before its batch begins is not done."""
@@ -100,17 +102,18 @@ class Batcher(Generic[Job, Result]):
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive()
+        return all(thread.is_alive() for thread in self._threads)
 
     def close(self) -> None:
-        """Ends the thread after its current batch and cancels the queued jobs."""
+        """Ends the threads after their current batches and cancels the queued jobs."""
         with self._changed:
             self._closing = True
             left, self._queue = self._queue, []
-            self._changed.notify()
+            self._changed.notify_all()
         for queued in left:
             queued.future.cancel()
-        self._thread.join(timeout=30)
+        for thread in self._threads:
+            thread.join(timeout=30)
 
     def _loop(self) -> None:
         while batch := self._take_batch():

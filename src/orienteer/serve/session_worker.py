@@ -1,9 +1,10 @@
 """Steps of many sessions in one batch: engine, reader and each agent get one call for all queued steps.
 
-There are three lanes, a thread each: for clicks; for questions, and agents whose steps take little time; for the rest.
-A batch cannot be interrupted, so in one lane whoever clicks would wait for the whole step of a tree search or for a
-hundred passages to be read; beside it, he shares the cores with it. How long an agent's steps take is measured as they
-are taken. benchmarks/isolation.py measures what a light user notices.
+There are three lanes: for clicks; for questions, and agents whose steps take little time; for the rest. A batch cannot
+be interrupted, so in one lane whoever clicks would wait for the whole step of a tree search or for a hundred passages
+to be read; beside it, he shares the cores with it. For the same reason the first two have two threads each: what one
+user wants does not wait for the batch of one other. How long an agent's steps take is measured as they are taken.
+benchmarks/isolation.py measures what a light user notices.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from orienteer.session.observation import observe
 
 T = TypeVar("T")
 Lane = Literal["slow", "quick", "clicks"]
+_THREADS: dict[Lane, int] = {"slow": 1, "quick": 2, "clicks": 2}
 
 _UNLIMITED = 1 << 30
 _MAX_ENVIRONMENTS = 64  # kept; clients that vary their settings must not fill the memory
@@ -103,10 +105,15 @@ class SessionWorker:
         self.engines, self.reader = engines, reader
         self._lexicons: OrderedDict[int, tuple[Engine, Lexicon]] = OrderedDict()
         self._times = StepTimes()
-        self._agent_locks: defaultdict[int, Lock] = defaultdict(Lock)  # an agent acts in one lane at a time
+        self._agent_locks: defaultdict[int, Lock] = defaultdict(Lock)  # an agent acts in one batch at a time
         self._lanes: dict[Lane, Batcher[StepJob, StepResult]] = {
             lane: Batcher(
-                partial(self._run_batch, {}), max_batch, f"orienteer-steps-{lane}", on_batch, _passages_to_read
+                partial(self._run_batch, {}),
+                max_batch,
+                f"orienteer-steps-{lane}",
+                on_batch,
+                _passages_to_read,
+                threads=_THREADS[lane],
             )
             for lane in get_args(Lane)
         }
@@ -157,11 +164,11 @@ class SessionWorker:
 
     def _shared_environment(self, environments: dict[Hashable, Environment], job: StepJob) -> Environment:
         key = _environment_key(job)
-        if key not in environments:
+        if (environment := environments.get(key)) is None:
             if len(environments) >= _MAX_ENVIRONMENTS:
                 environments.clear()
-            environments[key] = self.environment(job.index, _shared_settings(job.settings), job.engine)
-        return environments[key]
+            environment = environments[key] = self.environment(job.index, _shared_settings(job.settings), job.engine)
+        return environment
 
     def _decide(self, jobs: Sequence[StepJob]) -> tuple[list[_Decision | Exception | None], dict[int, float]]:
         """The action of each job, one call an agent for all its sessions; None where a session is opened.

@@ -4,15 +4,15 @@ A step adds one clause to every query of the beam: a term, a phrase or a whole t
 required, or a term of the unwanted matches, excluded. The objective counts *all* matches of a query. How many wanted
 passages each candidate keeps is known from their texts, which bounds what it can reach; only candidates whose bound is
 above the worst of the beam have their postings walked. So each step finds the best queries exactly, and a beam that is
-wide enough is an exhaustive search. Two required terms can be a good query though each alone is a bad one; so pairs of
-required terms compete in the second step too.
+wide enough is an exhaustive search. Two required terms can be a good query though each alone is a bad one; so a second
+beam begins with pairs of required terms, and takes no place from the first.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Literal
@@ -52,6 +52,20 @@ class _State:
         return any(clause.occur == "should" for clause in self.clauses)
 
 
+@dataclass(slots=True)
+class _Beam:
+    """Queries of one length, the best first; the best value of all lengths, and how many lengths ago that was."""
+
+    states: list[_State]
+    best: float = -np.inf
+    since: int = 0
+
+    def is_promising(self) -> bool:
+        value = self.states[0].value
+        self.best, self.since = (value, 0) if value > self.best else (self.best, self.since + 1)
+        return self.since < PATIENCE
+
+
 class SetSearch:
     """Queries for the passages `wanted`; those `held` out count neither as wanted nor as matches."""
 
@@ -76,19 +90,24 @@ class SetSearch:
         self, seed: tuple[Clause, ...], most: int, beam: int, until: float, on_best: Callable[[FoundQuery], None]
     ) -> tuple[list[FoundQuery], bool]:
         """The best query of each length, the shortest first; False where time ran out."""
-        states = [self._state(seed)]
-        bests = [self._found(states[0])] if seed else []
+        start = self._state(seed)
+        beams = [_Beam([start], start.value if seed else -np.inf)]
+        bests = [self._found(start)] if seed else []
         for length in range(len(seed), most):
             if bests and monotonic() > until:  # one query at least, on a machine that compiles first, too
                 return bests, False
-            states = self._extended(states, beam, self.required_pairs() if length == 1 and not seed else ())
-            if not states:
+            for each in beams:
+                each.states = self._extended(each.states, beam)
+            if length == 1 and not seed:
+                beams.append(_Beam(self._best_pairs(beam)))
+            beams = [each for each in beams if each.states]
+            if not beams:
                 break
-            bests.append(self._found(states[0]))
+            bests.append(self._found(max((each.states[0] for each in beams), key=lambda state: state.value)))
             on_best(bests[-1])
             best = max(bests, key=self.value)
-            perfect = best.quality.recall == best.quality.precision == 1.0
-            if perfect or len(bests) - bests.index(best) > PATIENCE:
+            beams = [each for each in beams if each.is_promising()]
+            if best.quality.recall == best.quality.precision == 1.0 or not beams:
                 break
         return bests, True
 
@@ -142,26 +161,12 @@ class SetSearch:
             float(self._objective.value(relevant, matches, clauses)) if self._named else None,
         )  # fmt: skip
 
-    def _extended(
-        self, states: Sequence[_State], beam: int, also: Iterable[tuple[float, tuple[Clause, ...]]] = ()
-    ) -> list[_State]:
-        """The best queries of one clause more, and of those in `also`; the first of equals in a fixed order."""
+    def _extended(self, states: Sequence[_State], beam: int) -> list[_State]:
+        """The best queries of one clause more; the first of equals in a fixed order."""
         # A min-heap of the best so far: value, then the order in which they were met, the earlier above.
         best: list[tuple[float, int, tuple[Clause, ...]]] = []
         met: set[frozenset[Clause]] = set()
         number = 0
-
-        def offer(value: float, clauses: tuple[Clause, ...]) -> None:
-            nonlocal number
-            number -= 1
-            if len(best) < beam:
-                heapq.heappush(best, (value, number, clauses))
-            else:
-                heapq.heappushpop(best, (value, number, clauses))
-
-        for value, clauses in also:
-            met.add(frozenset(clauses))
-            offer(value, clauses)
         for state in states:
             for bound, clause, passages, relevant in self._candidates(state):
                 if len(best) == beam and bound <= best[0][0]:
@@ -170,7 +175,12 @@ class SetSearch:
                 if clause in state.clauses or (key := frozenset(clauses)) in met:
                     continue
                 met.add(key)
-                offer(self._value_with(state, clause, passages, relevant), clauses)
+                value = self._value_with(state, clause, passages, relevant)
+                number -= 1
+                if len(best) < beam:
+                    heapq.heappush(best, (value, number, clauses))
+                else:
+                    heapq.heappushpop(best, (value, number, clauses))
         return [self._state(clauses) for _, _, clauses in sorted(best, reverse=True)]
 
     def _candidates(self, state: _State) -> Iterator[tuple[float, Clause, NDArray[np.uint32], int]]:
@@ -208,6 +218,10 @@ class SetSearch:
             row = place - int(starts[group])
             occur, terms, relevant, _ = groups[group]
             yield float(bounds[place]), Clause(occur, *terms.keys[row]), terms.lists[row], int(relevant[row])
+
+    def _best_pairs(self, beam: int) -> list[_State]:
+        best = sorted(self.required_pairs(), key=lambda pair: -pair[0])[:beam]
+        return [self._state(clauses) for _, clauses in best]
 
     def required_pairs(self) -> Iterator[tuple[float, tuple[Clause, ...]]]:
         """Pairs of required terms with their values; which are counted is decided as if terms were independent."""
