@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,3 +53,17 @@ def test_numbers_of_a_json_file_are_checked_by_their_path(tool: Any, tmp_path: P
     assert len(wrong) == 2
     assert "all.ratio, 0 in gain.json is -1.52, the file has 1.524" in wrong[0]
     assert "no 0 of hits" in wrong[1]
+
+
+def test_costs_of_an_agent_are_checked_too(tool: Any, tmp_path: Path) -> None:
+    values = {"passages_read": [20.0, 24.0], "refinements_scored": [600.0, 601.0]}
+    timed = {"name": "a", "questions": 2, "engine": 1.0, "reader": 6.0, "agent": 2.0, "total": 10.0}
+    (tmp_path / "out" / "summaries").mkdir(parents=True)
+    row = {"agent": "a", "values": values, "seconds": timed}
+    (tmp_path / "out" / "summaries" / "a.json").write_text(json.dumps(row))
+    head = "<!-- checked: out -->\n| agent | read | refinements scored | seconds |\n|---|---|---|---|\n"
+    document = tmp_path / "page.md"
+    document.write_text(head + "| `a` | 22 | 600.5 | 2.0 |\n")
+    assert tool.problems(document, tmp_path) == []
+    document.write_text(head + "| `a` | 22 | 600.5 | 5.0 |\n")
+    assert len(tool.problems(document, tmp_path)) == 1

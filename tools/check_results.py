@@ -28,8 +28,16 @@ from orienteer.evaluation.measures import MEASURES
 from orienteer.evaluation.summaries import stored_rows
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "docs/results.md", "results/agents/README.md", "docs/vectors.md", "docs/workshop.md")
-NAMES = {"read": "passages_read", "right passage among those read": "found"}
+DOCUMENTS = (
+    "README.md", "docs/results.md", "results/agents/README.md", "results/ablation.md", "docs/vectors.md",
+    "docs/workshop.md",
+)  # fmt: skip
+NAMES = {
+    "read": "passages_read",
+    "right passage among those read": "found",
+    "refinements scored": "refinements_scored",
+    "passages scored": "passages_scored",
+}
 
 _MARK = re.compile(r"<!-- checked: (\S+)(?: (.+?))? -->")
 _CODE = re.compile(r"`([^`]+)`")
@@ -136,6 +144,9 @@ def _metrics(folder: Path) -> dict[str, dict[str, float]]:
             name: float(np.nanmean(values)) * (100 if MEASURES[name].percent else 1)
             for name, values in known.items() if not np.isnan(values).all()
         }  # fmt: skip
+        if "seconds" in row:  # without reading, as tables have them
+            timed = row["seconds"]
+            found[agent]["seconds"] = (timed["total"] - timed["reader"]) / timed["questions"]
         # By judgements, where there are some: nDCG@10, Recall@100, MAP, MRR.
         found[agent] |= {name: float(np.mean(values)) * 100 for name, values in (row.get("ranking") or {}).items()}
     return found

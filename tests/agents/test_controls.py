@@ -15,10 +15,10 @@ from tiny_pointer import save_pointer, value_model_tensors
 from orienteer.agents import AgentNameError, agent_specs, check_agent, make_agent
 from orienteer.agents.action_space import SLOTS, open_slots, usable_terms
 from orienteer.agents.controls import DEPTH
-from orienteer.agents.lookahead.cascade import ValueRanking
 from orienteer.agents.lookahead.passage_features import FEATURES, FOUND_FEATURES
 from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.agents.pointer.model_files import load_folder
+from orienteer.agents.pointer.value_ranking import ValueRanking
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.errors import OrienteerError
 from orienteer.query import GRAMMARS, Operator, Query, Refinement

@@ -109,8 +109,8 @@ def _pages(request: AgentRequest) -> ConfiguredAgent:
 
 
 def _cascade(request: AgentRequest) -> ConfiguredAgent:
-    from orienteer.agents.lookahead.cascade import ValueRanking
     from orienteer.agents.pointer.model_files import SHIPPED, load_folder
+    from orienteer.agents.pointer.value_ranking import ValueRanking
 
     files = load_folder(request.folder or SHIPPED)
     return _reading_on(request, ValueRanking(files, request.engine), _count(request), depth=DEPTH)

@@ -31,7 +31,7 @@ from orienteer.agents.muzero.self_play import SelfPlayContext, play_episodes, re
 from orienteer.agents.pointer.agent import PointerAgent
 from orienteer.engine import EmbeddedEngine, Engine
 from orienteer.query import G4, Operator, Refinement
-from orienteer.session import UNDO, Environment, Settings, run_sessions
+from orienteer.session import NO_COST, UNDO, AgentCost, Environment, Settings, run_sessions
 
 
 def looking(folder: Path, engine: Engine, look: float = 30.0, simulations: int = 10, back: float = 0.0) -> MuZeroAgent:
@@ -73,11 +73,12 @@ def test_it_goes_back_where_nothing_promises_enough(embedded: EmbeddedEngine, tm
 def test_where_the_engine_cannot_tell_the_clone_s_opinion_stands_and_nothing_is_taken_back(
     embedded: EmbeddedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LookaheadPrior, "__call__", lambda self, *seen: None)
+    monkeypatch.setattr(LookaheadPrior, "__call__", lambda self, *seen: (None, AgentCost(fallbacks={"blind": 1})))
     blind, plain = looking(tmp_path / "blind", embedded, back=0.2), looking(tmp_path / "plain", embedded, look=0.0)
     environment = Environment(embedded, LexicalReader(), Settings(steps=3))
     for session in run_sessions(environment, blind, QUESTIONS).sessions:
         assert UNDO not in [step.action for step in session.steps]
+        assert session.cost == AgentCost(fallbacks={"blind": session.refinements_made})
     for seen in environment.observe(environment.open(QUESTIONS)):
         [[_, encoded], [_, own]] = (each._pipeline.encode([seen])[0] for each in (blind, plain))
         np.testing.assert_allclose(
@@ -101,8 +102,9 @@ def test_episodes_are_played_and_thought_over_with_what_was_promised(embedded: E
     for trajectory, (look, encoded), observation in zip(trajectories, context.pipeline.encode(seen), seen, strict=True):
         plain = context.encoder.encode([look], grammar_bits(G4))[0]
         assert context.pipeline.lookahead_prior is not None
-        promised = context.pipeline.lookahead_prior(observation, look, plain)
+        promised, cost = context.pipeline.lookahead_prior(observation, look, plain)
         assert promised is not None
+        assert encoded.cost == cost != NO_COST
         np.testing.assert_allclose(encoded.slot_scores, 30 * promised, rtol=1e-6)
         np.testing.assert_allclose(trajectory.steps[0].slot_scores, encoded.slot_scores, rtol=1e-3, atol=1e-3)
     again = reanalyse(steps, networks_of(context, seed=1), config, seed=0)
