@@ -23,7 +23,7 @@ def test_the_defaults_are_the_papers() -> None:
         ({"dead_ends": "back"}, "undo or stop"),
         ({"allow_stop": 1}, "true or false"), ({"lambda1": 0.7}, "together at most 1"),
         ({"lambda2": -0.1}, "numbers from 0"), ({"lambda1": float("nan")}, "numbers from 0"),
-        ({"lambda1": "x"}, "a number"), ({"relevance": "fuzzy"}, "tokens or substring"),
+        ({"lambda1": "x"}, "a number"), ({"relevance": "fuzzy"}, "tokens, possessives or substring"),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_refused_with_what_was_expected(wrong: dict[str, Any], says: str) -> None:

@@ -16,6 +16,12 @@ _DASHES = re.compile(
     f"[{''.join(c for c in map(chr, [*range(0x80, 0x10000), 0x10EAD]) if unicodedata.category(c) == 'Pd')}\u2212]"
 )
 
+# Quotation marks and apostrophes other than ASCII's, which SQuAD's rule deletes.
+_MARKS = [*(c for c in map(chr, range(0x80, 0x10000)) if unicodedata.category(c) in ("Pi", "Pf")), "\u201a", "\u201e"]
+_QUOTES = re.compile(f"[{''.join(_MARKS)}]")
+_POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
+_MARKED = "\0s"  # a possessive's end, so that what stands before it can be told from it
+
 
 def normalise(text: str) -> str:
     """SQuAD's normal form: lower case, no ASCII punctuation, no articles, single blanks."""
@@ -79,6 +85,29 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
         return False  # most texts end here, before the dear search for articles
     form = f" {_without_articles(letters)} "
     return any(answer in form for answer in answer_forms(golds))
+
+
+def holds_answer_or_possessive(text: str, answers: Sequence[str]) -> bool:
+    """As `holds_answer`, but the last token of an answer may be a possessive, and typographic quotation marks go.
+
+    "Gustave Eiffel's company" holds "Gustave Eiffel".
+    """
+    text, golds = _with_ascii_quotes(text), tuple(map(_with_ascii_quotes, answers))
+    if holds_answer(text, golds):
+        return True
+    if _POSSESSIVE.search(text) is None:
+        return False
+    marked = _possessive_form(text)
+    return any(f"{_possessive_form(gold).rstrip()}{_MARKED} " in marked for gold in golds if match_form(gold).strip())
+
+
+def _with_ascii_quotes(text: str) -> str:
+    return text if text.isascii() else _QUOTES.sub("'", text)
+
+
+def _possessive_form(text: str) -> str:
+    """The match form with the end of each possessive marked: "Eiffel's" is `eiffel\\0s`."""
+    return match_form(_POSSESSIVE.sub(_MARKED, text))
 
 
 def holds_answer_loosely(text: str, answers: Sequence[str]) -> bool:

@@ -6,15 +6,21 @@ passages judged best. `gains` gives it in the paper's form, so that Σ w_i gain(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import log2
 
 from orienteer.data.passage import Passage, Question
-from orienteer.reader.answer_matching import holds_answer, holds_answer_loosely
+from orienteer.reader.answer_matching import holds_answer, holds_answer_loosely, holds_answer_or_possessive
 from orienteer.session.score import K, Score, score
 from orienteer.session.settings import Relevance, Settings
 from orienteer.session.state import SeenPassage
+
+_RULES: dict[Relevance, Callable[[str, Sequence[str]], bool]] = {
+    "tokens": holds_answer,
+    "possessives": holds_answer_or_possessive,
+    "substring": holds_answer_loosely,
+}
 
 
 def is_relevant(question: Question, passage: Passage, relevance: Relevance = "tokens") -> bool | None:
@@ -23,8 +29,7 @@ def is_relevant(question: Question, passage: Passage, relevance: Relevance = "to
         return passage.id in _judged_gains(question.judgements)
     if not question.answers:
         return None
-    holds = holds_answer if relevance == "tokens" else holds_answer_loosely
-    return holds(passage.text, question.answers)
+    return _RULES[relevance](passage.text, question.answers)
 
 
 def gain_by_id(question: Question, passage_id: str, relevant: bool) -> float:

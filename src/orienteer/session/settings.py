@@ -11,7 +11,7 @@ from orienteer.session.score import LAMBDA1, LAMBDA2
 
 Order = Literal["ps", "agreement", "engine"]
 DeadEnds = Literal["undo", "stop"]
-Relevance = Literal["tokens", "substring"]
+Relevance = Literal["tokens", "possessives", "substring"]
 
 
 class SettingsError(OrienteerError):
@@ -28,7 +28,8 @@ class Settings:
     dead_ends   a query without hits is undone, or ends the session as in the paper
     allow_stop  an agent may stop before the last step
     snippet     words of a passage that an agent sees
-    relevance   the text holds a gold answer as tokens, or as a substring (looser)
+    relevance   the text holds a gold answer as tokens; as tokens, of which the last may be a possessive; or as a
+                substring (looser)
     lambda1     weight of the mean PS in the score
     lambda2     weight of NDCEM in the score
     seed        of every random draw an agent makes
