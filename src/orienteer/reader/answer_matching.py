@@ -20,7 +20,7 @@ _DASHES = re.compile(
 _MARKS = [*(c for c in map(chr, range(0x80, 0x10000)) if unicodedata.category(c) in ("Pi", "Pf")), "\u201a", "\u201e"]
 _QUOTES = re.compile(f"[{''.join(_MARKS)}]")
 _POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
-_MARKED = "\0s"  # a possessive's end, so that what stands before it can be told from it
+_MARKED = "\0s"  # the end of a possessive, unlike any word's
 
 
 def normalise(text: str) -> str:
