@@ -17,6 +17,7 @@ from orienteer.errors import DuplicateIdError
 if TYPE_CHECKING:
     from orienteer.engine.adapters.opensearch.mirror import Mirror, MirrorStatus
     from orienteer.engine.adapters.opensearch.settings import ServiceSettings
+    from orienteer.engine.protocol import Engine
 
 Filter = Annotated[
     str | None,
@@ -111,6 +112,7 @@ def trial(
     mirror_folder: Annotated[
         Path | None, typer.Option("--mirror", help="folder of a mirror: refinements are looked at there")
     ] = None,
+    pool: Annotated[bool, typer.Option("--pool", help="look at refinements in a pool for each question")] = False,
     report: Annotated[Path | None, typer.Option("--out", help="file for the page; none: print it")] = None,
     filter_json: Filter = None,
 ) -> None:
@@ -123,14 +125,20 @@ def trial(
     from orienteer.data import read_questions
     from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
     from orienteer.engine.adapters.opensearch.mirror import MirroredEngine
+    from orienteer.engine.adapters.opensearch.pool import PooledEngine
     from orienteer.engine.adapters.opensearch.service import Service
     from orienteer.engine.adapters.opensearch.settings import read_address
     from orienteer.engine.embedded.engine import open_index
+    from orienteer.engine.long_documents import SplitEngine
     from orienteer.evaluation.trial import page, run_trial
 
     service = Service(read_address(address), _settings(filter_json))
     remote = OpenSearchEngine(service)
-    engine = remote if mirror_folder is None else MirroredEngine(remote, open_index(mirror_folder / "index"))
+    engine: Engine = PooledEngine(remote) if pool else remote
+    if mirror_folder is not None:
+        engine = MirroredEngine(remote, open_index(mirror_folder / "index"))
+    if service.settings.split is not None:
+        engine = SplitEngine(engine, service.settings.split)
     asked = list(islice(read_questions(questions), limit))
     with progress("sessions") as show:
         found = run_trial(

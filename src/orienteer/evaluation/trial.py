@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orienteer.data.passage import Question
+from orienteer.defaults import ORDER
 from orienteer.engine.protocol import Engine
 from orienteer.evaluation.experiment import Experiment, experiment
 from orienteer.evaluation.sessions import OnProgress
@@ -54,8 +55,9 @@ def run_trial(
             progress(done)  # type: ignore[arg-type]
 
     result = experiment(
-        [PLAIN, READ, agent], questions, engine=engine, reader=reader, settings=Settings(steps=steps), progress=count
-    )
+        [PLAIN, READ, agent], questions, engine=engine, reader=reader, settings=Settings(steps=steps, order=ORDER),
+        progress=count,
+    )  # fmt: skip
     each = {name: searches.get(name, 0) / max(1, len(questions)) for name in result.metrics}
     return Trial(address, agent, result, each, steps)
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orienteer.engine.protocol import Engine
+from orienteer.engine.request_counters import SECONDS, CountsRequests
 
 log = logging.getLogger("orienteer.access")
 
@@ -21,8 +27,9 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 class Metrics:
     """One registry an app, so that several apps in one process count separately."""
 
-    def __init__(self) -> None:
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
         self.registry = CollectorRegistry()
+        self.registry.register(RemoteRequests(engines))
         common: dict[str, Any] = {"registry": self.registry, "namespace": "orienteer"}
         self.requests = Counter("requests", "answered", ["method", "route", "status"], **common)
         self.seconds = Histogram("request_seconds", "from first byte to last", ["route"], buckets=_SECONDS, **common)
@@ -35,6 +42,38 @@ class Metrics:
 
     def text(self) -> bytes:
         return bytes(generate_latest(self.registry))
+
+
+class RemoteRequests(Collector):
+    """What the engines of this server send to search services, by index."""
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self._engines = engines
+
+    def collect(self) -> Iterator[Metric]:
+        counted = [
+            (name, engine.counters.snapshot())
+            for name, engine in self._engines.items()
+            if isinstance(engine, CountsRequests)
+        ]
+        if not counted:
+            return
+        searches = CounterMetricFamily("orienteer_remote_searches", "sent to the service", labels=["index"])
+        seconds = HistogramMetricFamily("orienteer_remote_request_seconds", "of a request, retries included",
+                                        labels=["index"])  # fmt: skip
+        for name, counters in counted:
+            searches.add_metric([name], counters.searches)
+            ends, total = [*map(str, SECONDS), "+Inf"], 0
+            buckets = [(end, total := total + count) for end, count in zip(ends, counters.buckets, strict=True)]
+            seconds.add_metric([name], buckets, counters.seconds)
+        yield searches
+        yield seconds
+        for what, by in (("requests", "kind"), ("retries", "status"), ("failures", "kind")):
+            family = CounterMetricFamily(f"orienteer_remote_{what}", f"by {by}", labels=["index", by])
+            for name, counters in counted:
+                for value, count in sorted(getattr(counters, what).items()):
+                    family.add_metric([name, value], count)
+            yield family
 
 
 class MetricsMiddleware:

@@ -291,6 +291,14 @@ def _analyze(index: LuceneIndex, method: str, params: dict[str, str], lines: lis
     return 200, {"tokens": index.analyze(lines[0]["field"], [text] if isinstance(text, str) else text)}
 
 
+def _termvectors(index: LuceneIndex, method: str, params: dict[str, str], lines: list[Any]) -> tuple[int, Any]:
+    [(field, text)] = lines[0]["doc"].items()
+    shard = int(params["preference"].removeprefix("_shards:"))
+    found = {term: index.frequency(field, term, shard) for term in text.split()}
+    terms = {term: {"term_freq": 1, **({"doc_freq": often} if often else {})} for term, often in found.items()}
+    return 200, {"_index": index.name, "found": True, "term_vectors": {field: {"terms": terms}}}
+
+
 def _mapping(index: LuceneIndex, method: str, params: dict[str, str], lines: list[Any]) -> tuple[int, Any]:
     index.mappings |= lines[0]
     return 200, {"acknowledged": True}
@@ -303,5 +311,5 @@ def _settings(index: LuceneIndex, method: str, params: dict[str, str], lines: li
 
 _VERBS: dict[str, Callable[[LuceneIndex, str, dict[str, str], list[Any]], tuple[int, Any]]] = {
     "": _whole, "_bulk": _bulk, "_refresh": _refresh, "_msearch": _msearch, "_mget": _mget, "_analyze": _analyze,
-    "_mapping": _mapping, "_settings": _settings,
+    "_termvectors": _termvectors, "_mapping": _mapping, "_settings": _settings,
 }  # fmt: skip

@@ -156,6 +156,11 @@ class LuceneIndex:
             answer["hits"]["total"] = {"value": int(whole.count(query)), "relation": "eq"}
         return answer
 
+    def frequency(self, field: str, term: str, shard: int) -> int:
+        """In how many of a shard's documents, as its dictionary says."""
+        java = self.java
+        return int(self._searchers[1 + shard].getIndexReader().docFreq(java.Term(field, java.String(term))))
+
     def _sort(self, by: list[str]) -> Any:
         sort_field = self.java.SortField
         keys = [sort_field.FIELD_SCORE if name == "_score" else sort_field(name, sort_field.Type.LONG) for name in by]

@@ -85,6 +85,29 @@ def test_a_foreign_index_is_told_what_differs(double) -> None:
     assert "here; length" in scores.advice or "is the title part of the contents" in scores.advice
 
 
+def test_the_fields_that_an_agent_does_not_use_are_named_and_long_texts_are_told(double) -> None:
+    names = FieldNames("body", "head", "body")
+    service = Service(read_address(f"{double.base}/rich"), replace(PATIENT, names=names))
+    text, whole = {"type": "text"}, {"type": "keyword"}
+    comments = {"type": "nested", "properties": {"said": text}}
+    properties = {"body": text, "head": text, "note": text, "tenant": whole, "comments": comments}
+    service.ask("PUT", "", {"mappings": {"properties": properties}})
+    long = "\n".join(passage.text for passage in PASSAGES[:20])
+    service.create([("0", {"head": "a", "body": long}), ("1", {"head": "b", "body": PASSAGES[20].text})])
+    service.ask("POST", "/_refresh")
+    findings = list(examine(service, sample=20))
+    other = found(findings, "it does not search the text fields note")
+    assert other.advice.endswith("ORIENTEER_SEARCH_FIELDS=contents=body+note^0.5,…")
+    assert found(findings, "it has no words for comments.said (nested), tenant (keyword)")
+    assert found(findings, "words in the middle").level == "fair"
+    assert "ORIENTEER_SEARCH_SPLIT=100" in found(findings, "words in the middle").advice
+    split = Service(service.address, replace(PATIENT, names=names, split=100))
+    assert found(list(examine(split, sample=20)), "are read in pieces of about 100").level == "good"
+    for field, why in (("tenant", "it holds whole values"), ("comments.said", "it lies in nested objects")):
+        wrong = Service(service.address, replace(PATIENT, names=FieldNames(field, "head", field)))
+        assert why in [finding.what for finding in examine(wrong)][-1]
+
+
 def test_a_missing_or_half_loaded_index_is_bad(double, healthy) -> None:
     missing = Service(read_address(f"{double.base}/nothing"), ServiceSettings())
     assert [finding.level for finding in examine(missing)] == ["good", "bad"]

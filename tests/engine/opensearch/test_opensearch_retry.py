@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from orienteer.engine.adapters.opensearch.clients import Failure
+from orienteer.engine.adapters.opensearch.engine import SessionBudget
 from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import Secret, ServiceSettings, read_address
@@ -208,27 +209,46 @@ def test_a_filter_is_around_every_search_and_documents_are_fetched_by_search() -
     assert [body["query"]["bool"]["must"] for body in bodies] == [[each] for each in wanted]
 
 
-def test_no_more_searches_are_sent_than_the_budget_allows() -> None:
-    made, client, _ = service({"responses": [found("a"), found("b")]}, budget=3)
-    made.search_many([{"size": 1}, {"size": 2}])
-    with pytest.raises(SearchBudgetError, match=r"the budget of 3 searches .* is spent; raise ORIENTEER_SEARCH_BUDGET"):
-        made.search_many([{"size": 3}, {"size": 4}])
-    assert len(client.sent) == 1
+def test_a_session_spends_no_more_than_its_budget_and_the_next_one_has_its_own() -> None:
+    budget = SessionBudget(100)
+    budget.spend("a question", 60)
+    with pytest.raises(SearchBudgetError, match=r"60 more searches would pass the session's budget of 100; raise ORIE"):
+        budget.spend("a question", 60)
+    budget.spend("a question", 40)
+    budget.spend("another question", 100)
+    budget.renew("a question")
+    budget.spend("a question", 100)
+    SessionBudget(None).spend("a question", 10**9)
 
 
-def test_requests_retries_and_failures_are_counted_for_prometheus() -> None:
+def test_after_a_failure_searches_take_the_copies_of_the_node_that_is_asked_for_a_while() -> None:
+    """The usual copies may be on a node that hangs."""
+    made, client, _ = service(
+        BUSY, {"responses": [found("a")]}, {"responses": [found("b")]}, {"responses": [found("c")]}
+    )
+    made._patience._on_retry = made._note_retry
+    made.search({"size": 1})
+    made.search({"size": 2})
+    made._failed -= 60
+    made.search({"size": 3})
+    headers = [json.loads((sent or "").splitlines()[0])["preference"] for sent in client.sent]
+    assert headers == ["orienteer", "_local", "_local", "orienteer"]
+
+
+def test_requests_retries_and_failures_are_counted() -> None:
     made, _, _ = service(BUSY, {"responses": [found("a")]}, BUSY)
-    made._patience._on_retry = lambda failure: made.counters.count_retry(failure.status)
+    made._patience._on_retry = made._note_retry
     made.search({"size": 1})
     with pytest.raises(ServiceUnavailableError):
         made.ask("GET", "")
-    text = made.counters.prometheus({"index": 'a"b'})
-    for line in ('orienteer_remote_searches_total{index="a\\"b"} 1',
-                 'orienteer_remote_requests_total{index="a\\"b",kind="_msearch"} 1',
-                 'orienteer_remote_failures_total{index="a\\"b",kind="other"} 1',
-                 'orienteer_remote_retries_total{index="a\\"b",status="503"} 4',
-                 'orienteer_remote_request_seconds_count{index="a\\"b"} 2'):  # fmt: skip
-        assert line in text.splitlines()
+    counted = made.counters.snapshot()
+    assert counted.searches == 1
+    assert counted.requests == {"_msearch": 1, "other": 1}
+    assert counted.failures == {"_msearch": 0, "other": 1}
+    assert counted.retries["503"] == 4
+    assert sum(counted.buckets) == 2
+    made.counters.count_searches(5)
+    assert counted.searches == 1
 
 
 def test_nothing_is_sent_for_no_documents() -> None:

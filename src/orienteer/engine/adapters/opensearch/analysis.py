@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.embedded.analysis import analyze_terms
+from orienteer.engine.embedded.batch_analysis import analyze_texts
 
 PositionedTerms = tuple[tuple[int, str], ...]  # index terms and their places, the first at 0
 _REMEMBERED = 1 << 16
+_MANY = 8  # texts from which on the compiled tokenizer is faster
 
 
 class Analysis(Protocol):
@@ -23,7 +25,9 @@ class LocalAnalysis:
     """Lucene's StandardAnalyzer, which is ours too; stop words are left out even where the index keeps them."""
 
     def positioned_terms(self, field: str, texts: Sequence[str]) -> list[PositionedTerms]:
-        return [_from_zero([(at, term) for at, term in enumerate(analyze_terms(text)) if term]) for text in texts]
+        many = len(texts) >= _MANY
+        analysed = analyze_texts(texts) if many else [analyze_terms(text) for text in texts]
+        return [_from_zero([(at, term) for at, term in enumerate(terms) if term]) for terms in analysed]
 
 
 class ServiceAnalysis:

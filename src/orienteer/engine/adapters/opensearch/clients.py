@@ -1,6 +1,7 @@
 """The official clients behind one small door: a request in, JSON or a `Failure` out.
 
-Waiting and asking again are done in one place for both (`retry.py`), so the clients' own are switched off.
+Waiting and asking again are done in one place for both (`retry.py`), so the clients' own are switched off: they make no
+attempt of their own, but leave a node that did not answer in time alone for a while (`retry_on_timeout`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, ServiceSettings
-from orienteer.errors import MissingExtraError, ServiceError, ServiceRefusedError
+from orienteer.errors import MissingExtraError, ServiceAddressError, ServiceError, ServiceRefusedError
 
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -49,9 +50,11 @@ class OpenSearchClient:
             options["headers"] = {"authorization": f"ApiKey {settings.api_key.reveal()}"}
         elif settings.user is not None and settings.password is not None:
             options["http_auth"] = (settings.user, settings.password.reveal())
+        elif settings.aws_region is not None:
+            options["http_auth"] = _aws_signer(settings.aws_region, settings.aws_service)
         self._errors = opensearchpy.exceptions
         self._client = opensearchpy.OpenSearch(
-            [address.base, *settings.hosts], timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
+            [address.base, *settings.hosts], timeout=settings.timeout, max_retries=0, retry_on_timeout=True,
             http_compress=True, pool_maxsize=settings.concurrency, **options,
         )  # fmt: skip
 
@@ -97,7 +100,7 @@ class ElasticsearchClient:
             options["basic_auth"] = (settings.user, settings.password.reveal())
         self._errors, self._transport_errors = elasticsearch, elastic_transport
         self._client = elasticsearch.Elasticsearch(
-            [address.base, *settings.hosts], request_timeout=settings.timeout, max_retries=0, retry_on_timeout=False,
+            [address.base, *settings.hosts], request_timeout=settings.timeout, max_retries=0, retry_on_timeout=True,
             http_compress=True, connections_per_node=settings.concurrency, **options,
         )  # fmt: skip
 
@@ -131,6 +134,8 @@ class ElasticsearchClient:
 def open_client(address: Address, settings: ServiceSettings) -> Client:
     """The client that suits the service: Elasticsearch's own where its major version is the service's."""
     hide(settings.secrets())
+    if settings.aws_region is not None and settings.client == "elasticsearch":
+        raise ServiceAddressError(f"{PREFIX}AWS_REGION needs opensearch-py; unset {PREFIX}CLIENT")
     if settings.client == "elasticsearch" or (settings.client == "auto" and not _installed("opensearchpy")):
         if not _installed("elasticsearch"):
             raise MissingExtraError("opensearch-py", "opensearch")
@@ -138,7 +143,7 @@ def open_client(address: Address, settings: ServiceSettings) -> Client:
     if not _installed("opensearchpy"):
         raise MissingExtraError("opensearch-py", "opensearch")
     client = OpenSearchClient(address, settings)
-    if settings.client == "opensearch" or not _installed("elasticsearch"):
+    if settings.client == "opensearch" or settings.aws_region is not None or not _installed("elasticsearch"):
         return client
     try:
         about = client.send("GET", "/", {}, None, JSON)
@@ -149,6 +154,24 @@ def open_client(address: Address, settings: ServiceSettings) -> Client:
     except (Failure, KeyError, TypeError, AttributeError):
         pass  # a service that hides what it is, or does not answer yet, is spoken to in plain JSON
     return client
+
+
+def _aws_signer(region: str, service: str) -> Any:
+    """Signs each request (SigV4) with the keys that Amazon's own tools would take: environment, profile, role."""
+    import opensearchpy
+
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        raise MissingExtraError("botocore", "aws") from error
+    keys = Session().get_credentials()
+    if keys is None:
+        raise ServiceRefusedError(
+            "no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run with a role"
+        )
+    frozen = keys.get_frozen_credentials()
+    hide([each for each in (frozen.secret_key, frozen.token) if each])
+    return opensearchpy.Urllib3AWSV4SignerAuth(keys, region, service)
 
 
 def hide(secrets: list[str]) -> None:

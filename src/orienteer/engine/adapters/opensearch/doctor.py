@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from orienteer.data.passage import Passage
+from orienteer.data.split import WORDS, words
 from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
 from orienteer.engine.adapters.opensearch.index_info import KEEPS_STOP_WORDS, OTHER, STANDARD, FieldInfo
 from orienteer.engine.adapters.opensearch.service import Service
@@ -24,6 +25,9 @@ from orienteer.engine.protocol import Engine
 from orienteer.errors import OrienteerError, UnknownPassageError
 from orienteer.query import G4, Query
 
+STEP = 600  # refinements that an agent looks at in a step
+LONG = 400  # words: a reader reads such a text in three or four windows
+_LISTED = 6  # names in a finding
 Level = Literal["good", "fair", "bad"]
 
 
@@ -52,6 +56,7 @@ def examine(
     if not passages:
         yield Finding("bad", "the index holds no passage with a text", "load some: orienteer index PASSAGES --to URL")
         return
+    yield _lengths(service, passages)
     yield _scores(service, engine, passages, random.Random(seed))
     yield from _speed(engine, passages)
     if embedded is not None:
@@ -106,6 +111,31 @@ def _reach(service: Service, engine: OpenSearchEngine) -> Iterator[Finding]:
         "as they are written" if exact else f"as {info.contents.analyzer_name!r} changes them, which costs a request"
     )
     yield Finding("good", f"an agent can search words and phrases of {fields}, {titles}; terms are taken {terms}")
+    used = {name for field in ("contents", "title") for name, _ in names.weighted(field)} | set(names.stored)
+    others = sorted(name for name, kind in info.kinds.items() if kind == "text" and name not in used)
+    if others:
+        advice = f"add some, with a weight: ORIENTEER_SEARCH_FIELDS=contents={names.contents}+{others[0]}^0.5,…"
+        yield Finding("good", f"it does not search the text fields {_listed(others)}", advice)
+    shut = sorted(f"{name} ({kind})" for name, kind in info.kinds.items() if kind not in ("text", "match_only_text"))
+    shut = [each for each in shut if not each.startswith(f"{names.order} (")]
+    if shut:
+        yield Finding("good", f"it has no words for {_listed(shut)}; a filter may use them")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+
+
+def _lengths(service: Service, passages: Sequence[Passage]) -> Finding:
+    sizes = sorted(words(passage.text) for passage in passages)
+    middle, longest = sizes[len(sizes) // 2], sizes[-1]
+    what = f"texts have {middle:,} words in the middle, {longest:,} at most"
+    if (split := service.settings.split) is not None:
+        return Finding("good", f"{what}; long ones are read in pieces of about {split}")
+    if longest <= LONG:
+        return Finding("good", what)
+    advice = f"a passage has some {WORDS}; to read long texts in pieces: ORIENTEER_SEARCH_SPLIT={WORDS}"
+    return Finding("fair", f"{what}: a reader reads every word of what is found", advice)
 
 
 def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
@@ -188,6 +218,12 @@ def _speed(engine: OpenSearchEngine, passages: Sequence[Passage]) -> Iterator[Fi
     engine.refine(questions[0], refinements, 5)
     each = (time.perf_counter() - started) / max(1, len(refinements))
     yield Finding("good", f"a search takes {median(times) * 1e3:.1f} ms, a refinement among many {each * 1e3:.2f} ms")
+    step = each * STEP
+    yield Finding(
+        "good",
+        f"so a step, which looks at some {STEP} refinements, takes {step:.1f} s",
+        "" if step < 1 else "a pool (pool:URL) sends a tenth of the searches, a mirror (orienteer mirror) one a step",
+    )
 
 
 def _agreement(engine: Engine, embedded: Engine, passages: Sequence[Passage], rng: random.Random) -> Finding:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ from orienteer.engine.adapters.opensearch.analysis import Analysis, LocalAnalysi
 from orienteer.engine.adapters.opensearch.index_info import OTHER, IndexInfo, read_index_info
 from orienteer.engine.adapters.opensearch.query_dsl import QueryBuilder
 from orienteer.engine.adapters.opensearch.service import Service
-from orienteer.engine.adapters.opensearch.settings import ServiceSettings, read_address
+from orienteer.engine.adapters.opensearch.settings import PREFIX, ServiceSettings, read_address
 from orienteer.engine.adapters.opensearch.statistics import LEGACY_FACTOR, FieldStatistics, Statistics, read_passage
 from orienteer.engine.embedded import bm25
 from orienteer.engine.protocol import Hit
-from orienteer.errors import ServiceAnswerError, UnknownFieldError, UnknownPassageError
+from orienteer.engine.request_counters import Counters
+from orienteer.errors import SearchBudgetError, ServiceAnswerError, UnknownFieldError, UnknownPassageError
 from orienteer.query import FIELDS, Query, Refinement
 
+_ANALYSED = 1 << 14  # texts whose terms are kept
+_SESSIONS = 1 << 10  # whose searches are counted
 MOST_HITS = 10_000  # what a service gives for one search, as it comes
 DslQuery = dict[str, Any] | None
 
@@ -38,7 +41,7 @@ class OpenSearchEngine:
         fields = [self.info.contents, *([self.info.title] if self.info.title else [])]
         own = all(field.analyzer != OTHER for field in fields)
         self.analysis: Analysis = LocalAnalysis() if own else ServiceAnalysis(service)
-        self.statistics = Statistics(service)
+        self.statistics = Statistics(service, self.info.shards)
         self.measured: dict[str, FieldStatistics] = {
             name: self.statistics.measure(name, self.analysis)
             if name == "contents" or self.info.title is not None
@@ -47,30 +50,42 @@ class OpenSearchEngine:
         }
         factors = {name: LEGACY_FACTOR for name, field in self.measured.items() if _is_legacy(field)}
         self._builder = QueryBuilder(self._names, self.analysis, factors, self.info.shards)
-        self._analyze = lru_cache(1 << 14)(self._terms)
+        self._budget = SessionBudget(service.settings.budget)
+        self._analysed: dict[str, list[str]] = {}
 
     @property
     def fingerprint(self) -> str:
         """The content's, where we wrote it; else the index's own name for itself."""
         return str(self.info.meta.get("fingerprint") or f"index-{self.info.uuid}")
 
+    @property
+    def counters(self) -> Counters:
+        """What was sent to the service."""
+        return self._service.counters
+
     def close(self) -> None:
         self._service.close()
 
     def search(self, query: Query, k: int = 5) -> list[Hit]:
-        return self.search_many([query], k)[0]
+        return self._search([self._builder.build(query)], k)[0]
 
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[list[Hit]]:
+        for query in queries:
+            if not query.refinements:  # a session begins
+                self._budget.renew(query.question)
         return self._search([self._builder.build(query) for query in queries], k)
 
     def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> list[list[Hit]]:
         """The top k of query + r for every r, as batches of searches, some batches at once."""
+        self._budget.spend(query.question, len(refinements))
         return self._search(self._builder.build_each(query, refinements), k)
 
     def refine_many(
         self, queries: Sequence[Query], refinements: Sequence[Sequence[Refinement]], k: int = 5
     ) -> list[list[list[Hit]]]:
         """`refine` for many sessions: their searches share batches."""
+        for query, options in zip(queries, refinements, strict=True):
+            self._budget.spend(query.question, len(options))
         parts = [self._builder.build_each(query, options) for query, options in zip(queries, refinements, strict=True)]
         hits = iter(self._search([each for part in parts for each in part], k))
         return [[next(hits) for _ in part] for part in parts]
@@ -81,6 +96,7 @@ class OpenSearchEngine:
         batches = [wanted[at : at + 256] for at in range(0, len(wanted), 256)]
         for found in self._service.in_parallel(self._fetched, batches):
             known.update((passage.id, passage) for passage in found)
+        self.analyze_many([passage.contents for passage in known.values()])  # or they will be, one by one
         return [known[each] for each in ids]
 
     def idf(self, field: str, term: str) -> float:
@@ -93,13 +109,17 @@ class OpenSearchEngine:
         return float(bm25.idf(self.measured[field].passages, frequency))
 
     def analyze(self, text: str) -> list[str]:
-        terms = self._analyze(text)
-        self.statistics.expect(terms)
-        return list(terms)
+        return self.analyze_many([text])[0]
 
-    def _terms(self, text: str) -> tuple[str, ...]:
-        [positioned_terms] = self.analysis.positioned_terms("contents", [text])
-        return tuple(term for _, term in positioned_terms)
+    def analyze_many(self, texts: Sequence[str]) -> list[list[str]]:
+        if len(self._analysed) > _ANALYSED:
+            self._analysed = {}  # another thread may still look into the old one
+        known = self._analysed
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            analysed = [[term for _, term in terms] for terms in self.analysis.positioned_terms("contents", new)]
+            self.statistics.expect(term for terms in analysed for term in terms)
+            known.update(zip(new, analysed, strict=True))
+        return [list(known[text]) for text in texts]
 
     def _search(self, built: Sequence[DslQuery], k: int) -> list[list[Hit]]:
         if k > MOST_HITS:
@@ -142,6 +162,34 @@ class OpenSearchEngine:
         if missing := next((each for each in ids if each not in rows), None):
             raise UnknownPassageError(f"{self._service.address} holds no passage {missing!r}")
         return [read_passage(self._names, each, rows[each]) for each in ids]
+
+
+class SessionBudget:
+    """How many refinements a session may ask the service for; a session is known by its question."""
+
+    def __init__(self, budget: int | None):
+        self._budget = budget
+        self._spent: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def renew(self, question: str) -> None:
+        with self._lock:
+            self._spent.pop(question, None)
+
+    def spend(self, question: str, searches: int) -> None:
+        """Raises `SearchBudgetError` where there is not so much left; nothing is spent then."""
+        if self._budget is None:
+            return
+        with self._lock:
+            if (spent := self._spent.pop(question, 0) + searches) > self._budget:
+                self._spent[question] = spent - searches
+                raise SearchBudgetError(
+                    f"{searches:,} more searches would pass the session's budget of {self._budget:,}; raise "
+                    f"{PREFIX}BUDGET, or look at refinements elsewhere: in a pool (pool:URL) or a mirror"
+                )
+            self._spent[question] = spent
+            if len(self._spent) > _SESSIONS:
+                del self._spent[next(iter(self._spent))]
 
 
 def connect(address: str | Path, settings: ServiceSettings | None = None) -> OpenSearchEngine:

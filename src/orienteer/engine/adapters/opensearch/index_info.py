@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,11 @@ from orienteer.engine.embedded.analysis import MAX_TOKEN_UNITS, STOP_WORDS
 from orienteer.errors import ServiceIndexError
 
 META = "orienteer"  # our corner of the mapping's `_meta`
+NESTED = "nested"
+_WHY_NOT = {
+    "keyword": "it is a keyword: it holds whole values, no words",
+    NESTED: "it lies in nested objects, into which a plain search does not look",
+}
 STANDARD, KEEPS_STOP_WORDS, OTHER = "standard", "standard without stop words", "another"
 
 
@@ -34,6 +39,7 @@ class IndexInfo:
     title: FieldInfo | None
     ordered: bool  # passages know their place in the collection
     meta: Mapping[str, Any]  # what `orienteer index --to` wrote there
+    kinds: Mapping[str, str]  # every field's type, by its whole name; "nested" for all that lies in nested objects
 
 
 def read_index_info(service: Service) -> IndexInfo:
@@ -48,17 +54,32 @@ def read_index_info(service: Service) -> IndexInfo:
     uuid = "+".join(sorted(str(each.get("uuid", "")) for each in every))
     contents = _field(mapping, settings, names.of("contents"))
     _refuse_unlike(answer, address.index, [name for name, _ in names.weighted("contents")])
-    if contents is None:
-        texts = sorted(name for name, each in mapping.get("properties", {}).items() if each.get("type") == "text")
+    kinds = dict(_kinds(mapping))
+    if contents is None or kinds.get(contents.name) == NESTED:
+        texts = sorted(name for name, kind in kinds.items() if kind == "text")
+        kind = kinds.get(names.of("contents"))
+        why = "" if kind is None else f" ({_WHY_NOT.get(kind, f'it is of type {kind}')})"
         raise ServiceIndexError(
-            f"{address} has no text field {names.of('contents')!r} to search; it has {', '.join(texts) or 'none'}; "
+            f"{address} has no text field {names.of('contents')!r} to search{why}; "
+            f"it has {', '.join(texts) or 'none'}; "
             "name the fields, for instance ORIENTEER_SEARCH_FIELDS=contents=body,title=headline"
         )
     return IndexInfo(
         uuid, shards, contents, _field(mapping, settings, names.of("title")),
         not service.several and _at(mapping, names.order).get("type") in ("long", "integer"),
-        mapping.get("_meta", {}).get(META, {}),
+        mapping.get("_meta", {}).get(META, {}), kinds,
     )  # fmt: skip
+
+
+def _kinds(mapping: Mapping[str, Any], before: str = "", nested: bool = False) -> Iterator[tuple[str, str]]:
+    for name, each in mapping.get("properties", {}).items():
+        inside = nested or each.get("type") == NESTED
+        if "properties" in each:
+            yield from _kinds(each, f"{before}{name}.", inside)
+        else:
+            yield before + name, NESTED if inside else str(each.get("type", "object"))
+        for more, other in each.get("fields", {}).items():
+            yield f"{before}{name}.{more}", NESTED if inside else str(other.get("type"))
 
 
 def _refuse_unlike(answer: Mapping[str, Any], name: str, fields: Sequence[str]) -> None:

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from orienteer.data.atomic import atomic_write
 from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.engine import OpenSearchEngine
@@ -30,6 +33,7 @@ from orienteer.engine.adapters.opensearch.statistics import read_passage, value_
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.protocol import Hit
+from orienteer.engine.request_counters import Counters
 from orienteer.errors import MirrorError, UnknownPassageError
 from orienteer.query import Query, Refinement
 
@@ -207,7 +211,8 @@ class Mirror:
 class MirroredEngine:
     """`Engine` that looks at refinements in a mirror and takes answers from the service.
 
-    `search` and `search_many` are the service's; `refine`, `idf`, `analyze` and the texts that it has are the mirror's.
+    `search` and `search_many` are the service's; `refine`, `idf`, `analyze`, the texts that it has and their terms are
+    the mirror's.
     """
 
     def __init__(self, engine: OpenSearchEngine, local: EmbeddedEngine):
@@ -216,6 +221,11 @@ class MirroredEngine:
     @property
     def fingerprint(self) -> str:
         return self._engine.fingerprint
+
+    @property
+    def counters(self) -> Counters:
+        """What was sent to the service."""
+        return self._engine.counters
 
     def close(self) -> None:
         self._engine.close()
@@ -254,6 +264,30 @@ class MirroredEngine:
 
     def analyze(self, text: str) -> list[str]:
         return self._local.analyze(text)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self._local.vocabulary_size
+
+    def term(self, number: int) -> str:
+        return self._local.term(number)
+
+    def term_numbers(self, terms: Sequence[str]) -> list[int]:
+        return self._local.term_numbers(terms)
+
+    def passage_terms(self, passage_id: str) -> NDArray[np.int64]:
+        """Of a passage that the mirror does not have yet, the terms that it knows."""
+        if self._mirrored(passage_id):
+            return self._local.passage_terms(passage_id)
+        [passage] = self._engine.passages([passage_id])
+        numbers = np.array(self._local.term_numbers(self._local.analyze(passage.contents)), np.int64)
+        return numbers[numbers >= 0]
+
+    def term_idf(self, number: int) -> float:
+        return self._local.term_idf(number)
+
+    def term_probability(self, number: int) -> float:
+        return self._local.term_probability(number)
 
 
 def open_mirror(folder: str | Path, settings: ServiceSettings | None = None) -> MirroredEngine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from orienteer.engine.adapters.opensearch.clients import JSON, LINES, Client, Failure, open_client, scrub
-from orienteer.engine.adapters.opensearch.counters import Counters
 from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
 from orienteer.engine.adapters.opensearch.settings import PREFIX, Address, ServiceSettings
+from orienteer.engine.request_counters import Counters
 from orienteer.errors import (
     NoServiceIndexError,
-    SearchBudgetError,
     ServiceAnswerError,
     ServiceError,
     ServiceRefusedError,
@@ -27,11 +25,11 @@ T = TypeVar("T")
 S = TypeVar("S")
 Body = Mapping[str, Any]
 
-# Statistics of the whole index, not of each shard; the same copy of a shard each time, or ties would change places;
-# and no results of some shards only.
-SEARCH = {
-    "search_type": "dfs_query_then_fetch", "preference": "orienteer", "allow_partial_search_results": False,
-}  # fmt: skip
+# Statistics of the whole index, not of each shard, and no results of some shards only.
+SEARCH = {"search_type": "dfs_query_then_fetch", "allow_partial_search_results": False}
+# The same copy of a shard each time, or ties would change places. But the usual copies may be on a node that hangs,
+# which a cluster notices after half a minute or more: for a while after a failure, those of the node that is asked.
+PREFERENCE, PREFERENCE_AFTER_FAILURE, WHILE = "orienteer", "_local", 60.0  # seconds
 
 
 class Service:
@@ -45,8 +43,9 @@ class Service:
         self.counters = Counters()
         self._patience = retry or Retry(
             settings.attempts, CircuitBreaker(), deadline=settings.deadline,
-            on_retry=lambda failure: self.counters.count_retry(failure.status),
+            on_retry=self._note_retry,
         )  # fmt: skip
+        self._failed = -WHILE  # when a request failed last
         self._secrets = settings.secrets()
         self._filter = None if settings.filter is None else json.loads(settings.filter)
         self.several = False  # whether the name is an alias or a data stream of several indexes
@@ -136,6 +135,27 @@ class Service:
         self.counters.count_searches(1)
         return self._carry_out(request, "_search")
 
+    def document_frequencies(self, field: str, terms: Sequence[str], shard: int) -> dict[str, int]:
+        """In how many documents of a shard each term stands, read off its dictionary: no search.
+
+        The terms go as a document that is not stored; the answer tells of each of its terms what the shard knows.
+        """
+        body = {
+            "doc": {field: " ".join(terms)}, "per_field_analyzer": {field: "whitespace"}, "fields": [field],
+            "term_statistics": True, "field_statistics": False, "positions": False, "offsets": False, "payloads": False,
+        }  # fmt: skip
+        written, params = json.dumps(body), {"preference": f"_shards:{shard}"}
+
+        def request() -> dict[str, int]:
+            answer = self._client.send("POST", f"{self.address.path}/_termvectors", params, written, JSON)
+            try:
+                found = answer["term_vectors"][field]["terms"]
+                return {term: int(known.get("doc_freq", 0)) for term, known in found.items()}
+            except (KeyError, TypeError, AttributeError):
+                raise Failure("an answer without the terms of a document") from None
+
+        return self._carry_out(request, "_termvectors")
+
     def fetch(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Stored fields of documents by id; those that are not there, or not for the filter, are left out."""
         if self.settings.filter is None and not self.several:
@@ -191,11 +211,11 @@ class Service:
         return list(self._pool.map(work, items))
 
     def _search_batch(self, bodies: Sequence[str]) -> list[dict[str, Any]]:
-        header = json.dumps(SEARCH)
         answers: dict[int, dict[str, Any]] = {}
 
         def request() -> None:
             """Ask for what is still missing; a batch of which some is answered is asked for the rest only."""
+            header = json.dumps({**SEARCH, "preference": self._preference()})
             missing = [at for at in range(len(bodies)) if at not in answers]
             lines = "".join(f"{header}\n{bodies[at]}\n" for at in missing)
             answer = self._client.send("POST", f"{self.address.path}/_msearch", {}, lines, LINES)
@@ -211,14 +231,16 @@ class Service:
             for failure in sorted(failures, key=lambda each: each.retryable):
                 raise failure
 
-        budget = self.settings.budget
-        if self.counters.count_searches(len(bodies)) > (budget or sys.maxsize):
-            raise SearchBudgetError(
-                f"the budget of {budget:,} searches to {self.address} is spent; "
-                f"raise {PREFIX}BUDGET, or look at a mirror: orienteer mirror {self.address} --out DIR"
-            )
+        self.counters.count_searches(len(bodies))
         self._carry_out(request, "_msearch")
         return [answers[at] for at in range(len(bodies))]
+
+    def _note_retry(self, failure: Failure) -> None:
+        self.counters.count_retry(failure.status)
+        self._failed = time.monotonic()
+
+    def _preference(self) -> str:
+        return PREFERENCE_AFTER_FAILURE if time.monotonic() - self._failed < WHILE else PREFERENCE
 
     def _carry_out(self, request: Callable[[], T], kind: str = "other") -> T:
         started, failed = time.perf_counter(), True

@@ -11,7 +11,9 @@ ORIENTEER_SEARCH_CLIENT                         auto, opensearch or elasticsearc
 ORIENTEER_SEARCH_HOSTS=https://b:9200,https://c:9200  other nodes of the same cluster, for when the first is away
 ORIENTEER_SEARCH_TIMEOUT, _ATTEMPTS, _CONCURRENCY, _BATCH
 ORIENTEER_SEARCH_DEADLINE                       seconds for one call with all its attempts
-ORIENTEER_SEARCH_BUDGET                         searches that one process may send
+ORIENTEER_SEARCH_BUDGET                         refinements that one session may ask for
+ORIENTEER_SEARCH_SPLIT                          words of a piece, where documents are longer than passages
+ORIENTEER_SEARCH_AWS_REGION, _AWS_SERVICE       sign requests for Amazon; keys from where its own tools have them
 """
 
 from __future__ import annotations
@@ -164,7 +166,10 @@ class ServiceSettings:
     batch: int = 64  # searches in one request
     hosts: tuple[str, ...] = ()  # other nodes of the same cluster
     deadline: float | None = None  # seconds for one request with all its attempts
-    budget: int | None = None  # searches that may be sent
+    budget: int | None = None  # refinements that one session may ask for
+    split: int | None = None  # words of a piece of a long document
+    aws_region: str | None = None  # sign requests for Amazon's service in this region
+    aws_service: str = "es"  # or aoss, the one without servers
     filter: str | None = None  # JSON of a query that a passage must match to be found, counted or read
 
     @classmethod
@@ -186,7 +191,18 @@ class ServiceSettings:
             "FIELDS",
             "FILTER",
         }
-        known |= {"TIMEOUT", "ATTEMPTS", "CONCURRENCY", "BATCH", "HOSTS", "DEADLINE", "BUDGET"}
+        known |= {
+            "AWS_REGION",
+            "AWS_SERVICE",
+            "SPLIT",
+            "TIMEOUT",
+            "ATTEMPTS",
+            "CONCURRENCY",
+            "BATCH",
+            "HOSTS",
+            "DEADLINE",
+            "BUDGET",
+        }
         if unknown := sorted(set(given) - known):
             raise ServiceAddressError(
                 f"unknown setting {PREFIX}{unknown[0]} in the environment; known are {', '.join(sorted(known))}"
@@ -195,6 +211,8 @@ class ServiceSettings:
             raise ServiceAddressError(f"{PREFIX}USER and {PREFIX}PASSWORD go together; only one of them is set")
         if "API_KEY" in given and "USER" in given:
             raise ServiceAddressError(f"set {PREFIX}API_KEY, or {PREFIX}USER and {PREFIX}PASSWORD, not both")
+        if "AWS_REGION" in given and ("API_KEY" in given or "USER" in given):
+            raise ServiceAddressError(f"set {PREFIX}AWS_REGION, or a user or API key, not both")
         for name in ("CA", "CLIENT_CERT", "CLIENT_KEY"):
             if name in given and not Path(given[name]).is_file():
                 raise ServiceAddressError(f"{PREFIX}{name} names no file: {given[name]}")
@@ -220,6 +238,9 @@ class ServiceSettings:
             hosts=tuple(_host(part) for part in given.get("HOSTS", "").split(",") if part.strip()),
             deadline=_number(given, "DEADLINE", 1.0, 0.01) if "DEADLINE" in given else None,
             budget=_number(given, "BUDGET", 1, 1) if "BUDGET" in given else None,
+            split=_number(given, "SPLIT", 1, 20) if "SPLIT" in given else None,
+            aws_region=given.get("AWS_REGION"),
+            aws_service=given.get("AWS_SERVICE", "es"),
             filter=read_filter(given["FILTER"]) if "FILTER" in given else None,
         )
 

@@ -11,9 +11,12 @@ from orienteer.data.passage import Passage
 from orienteer.engine.adapters.opensearch.analysis import Analysis
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import FieldNames
+from orienteer.errors import NoServiceIndexError, ServiceAnswerError, ServiceRefusedError
 
 _REMEMBERED = 1 << 20  # frequencies kept
-_TOGETHER = 512  # frequencies asked for at once, where one is missing
+_EXPECTED = 1 << 14  # terms that are likely to be asked for next
+_COUNTED = 512  # of them are counted by searches when one is missing; a dictionary gives all of them at once
+_LONGEST_WORD = 255  # characters that the services' analyser `whitespace` keeps together
 LEGACY_FACTOR = 2.2  # k1 + 1, by which scores of Elasticsearch and OpenSearch 2 are higher
 
 
@@ -31,17 +34,18 @@ class FieldStatistics:
 class Statistics:
     """Asked for once and remembered. An index that changes under the engine wants a new engine."""
 
-    def __init__(self, service: Service):
-        self._service = service
+    def __init__(self, service: Service, shards: int):
+        self._service, self._shards = service, shards
         self._known: dict[tuple[str, str], int] = {}
         self._expected: dict[str, None] = {}
+        self._has_dictionary = True  # until a request to it fails
         self._lock = threading.Lock()
 
     def expect(self, terms: Iterable[str]) -> None:
         """Terms of a text just analysed: when one of them is asked for, the others will be."""
         with self._lock:
             self._expected.update(dict.fromkeys(terms))
-            while len(self._expected) > 4 * _TOGETHER:
+            while len(self._expected) > _EXPECTED:
                 del self._expected[next(iter(self._expected))]
 
     def frequency(self, field: str, term: str) -> int:
@@ -52,13 +56,24 @@ class Statistics:
             if len(self._known) > _REMEMBERED:
                 self._known = {}
             others = [other for other in self._expected if (field, other) not in self._known and other != term]
-        wanted = [term, *others[-_TOGETHER:]]
-        names = [name for name, _ in self._service.settings.names.weighted(field)]
-        answers = self._service.search_many([_counting(_in_any(names, each)) for each in wanted])
-        counts = [int(answer["hits"]["total"]["value"]) for answer in answers]
+        wanted, counts = self._frequencies(field, term, others)
         with self._lock:
             self._known.update(((field, each), count) for each, count in zip(wanted, counts, strict=True))
         return counts[0]
+
+    def _frequencies(self, field: str, term: str, others: list[str]) -> tuple[list[str], list[int]]:
+        """The term's frequency first, then those of others that are as well had with it."""
+        names = [name for name, _ in self._service.settings.names.weighted(field)]
+        if self._has_dictionary and len(names) == 1 and _in_dictionary(self._service, names[0], term):
+            wanted = [term, *(other for other in others if _is_word(other))]
+            try:
+                parts = [self._service.document_frequencies(names[0], wanted, shard) for shard in range(self._shards)]
+                return wanted, [sum(part.get(each, 0) for part in parts) for each in wanted]
+            except (NoServiceIndexError, ServiceAnswerError, ServiceRefusedError):
+                self._has_dictionary = False  # hidden from this user, or a service without it: count by searches
+        wanted = [term, *others[-_COUNTED:]]
+        answers = self._service.search_many([_counting(_in_any(names, each)) for each in wanted])
+        return wanted, [int(answer["hits"]["total"]["value"]) for answer in answers]
 
     def measure(self, field: str, analysis: Analysis) -> FieldStatistics:
         """Learn about a field from the explanation of one score; by counting where there is none to be read."""
@@ -133,6 +148,15 @@ def _term(name: str, term: str) -> dict[str, Any]:
 def _in_any(names: Sequence[str], term: str) -> dict[str, Any]:
     clauses = [_term(name, term) for name in names]
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses}}
+
+
+def _in_dictionary(service: Service, name: str, term: str) -> bool:
+    """Whether the term's frequency can be read off the shards' dictionaries: they know nothing of a filter."""
+    return service.settings.filter is None and not service.several and "." not in name and _is_word(term)
+
+
+def _is_word(term: str) -> bool:
+    return term.split() == [term] and len(term) <= _LONGEST_WORD
 
 
 def _counting(query: dict[str, Any]) -> dict[str, Any]:
