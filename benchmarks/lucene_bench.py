@@ -65,6 +65,12 @@ def lucene_index(jar: str | Path, passages: Iterable[Passage] | Path, out: str |
         return IndexTiming(**_run(jar, "index", passages, Path(out), threads)[0])
 
 
+def lucene_version(jar: str | Path) -> str:
+    """The version of the Lucene in the jar, asked of itself."""
+    with tempfile.TemporaryDirectory(prefix="orienteer-lucene-") as folder:
+        return lucene_index(jar, [Passage("1", "title", "text")], Path(folder) / "index").lucene
+
+
 def lucene_search(
     jar: str | Path,
     index: str | Path,

@@ -23,21 +23,7 @@ ROUNDS = 3
 
 
 def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_json: bool) -> None:
-    engine = open_index(index, threads=1)
-    queries = [Query(question.question) for question, _ in zip(read_questions(questions), range(limit), strict=False)]
-    report: dict[str, float] = {"passages": len(engine), "questions": len(queries)}
-    report["orienteer_us"] = _microseconds(lambda query: list(engine.search(query, K)), queries)
-    report["resident_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    if (peer := tantivy_engine(index, engine)) is not None:
-        report["tantivy_us"] = _microseconds(lambda query: peer.search(query, K), queries)
-        report["queries_a_second_of_tantivy"] = report["tantivy_us"] / report["orienteer_us"]
-    if lucene_jar is not None:
-        timed = lucene_search(lucene_jar, lucene_folder(index, engine, lucene_jar), queries, K, repeats=ROUNDS)
-        report["lucene_us"] = sum(row.search_us for row in timed) / len(timed)
-        report["queries_a_second_of_lucene"] = report["lucene_us"] / report["orienteer_us"]
-    two = open_index(index, threads=2)
-    one_wall, two_wall = (_wall(lambda e=e: e.search_many(queries, K)) for e in (engine, two))
-    report["speed_up_of_two_threads"] = one_wall / two_wall
+    report = measure(index, questions, lucene_jar, limit)
     if as_json:
         sys.stdout.write(json.dumps(report) + "\n")
         return
@@ -45,6 +31,29 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, limit: int, as_js
     for name, value in report.items():
         table.add_row(name, f"{value:,.4g}" if isinstance(value, float) else f"{value:,}")
     Console().print(table)
+
+
+def measure(
+    index: Path, questions: Path, lucene_jar: Path | None, limit: int, tantivy: bool = True
+) -> dict[str, float]:
+    engine = open_index(index, threads=1)
+    queries = [Query(question.question) for question, _ in zip(read_questions(questions), range(limit), strict=False)]
+    report: dict[str, float] = {"passages": len(engine), "questions": len(queries)}
+    report["orienteer_us"] = _microseconds(lambda query: list(engine.search(query, K)), queries)
+    report["resident_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    if tantivy and (peer := tantivy_engine(index, engine)) is not None:
+        report["tantivy_us"] = _microseconds(lambda query: peer.search(query, K), queries)
+        report["queries_a_second_of_tantivy"] = report["tantivy_us"] / report["orienteer_us"]
+    if lucene_jar is not None:
+        timed = lucene_search(lucene_jar, lucene_folder(index, engine, lucene_jar), queries, K, repeats=ROUNDS)
+        report["lucene_us"] = sum(row.search_us for row in timed) / len(timed)
+        report["queries_a_second_of_lucene"] = report["lucene_us"] / report["orienteer_us"]
+        hits = [list(engine.search(query, K)) for query in queries]
+        report["lucene_same_results"] = sum(row.hits == own for row, own in zip(timed, hits, strict=True))
+    two = open_index(index, threads=2)
+    one_wall, two_wall = (_wall(lambda e=e: e.search_many(queries, K)) for e in (engine, two))
+    report["speed_up_of_two_threads"] = one_wall / two_wall
+    return report
 
 
 def _microseconds(search: Callable[[Query], object], queries: list[Query]) -> float:

@@ -47,6 +47,14 @@ class State:
 
 
 def run(index: Path, questions: Path, lucene_jar: Path | None, tantivy: bool, limit: int, as_json: bool) -> None:
+    report = measure(index, questions, lucene_jar, tantivy, limit)
+    if as_json:
+        sys.stdout.write(json.dumps(report) + "\n")
+    else:
+        _print(report)
+
+
+def measure(index: Path, questions: Path, lucene_jar: Path | None, tantivy: bool, limit: int) -> dict[str, object]:
     engine = open_index(index, threads=1)
     rng = random.Random(SEED)
     asked = [question.question for question, _ in zip(read_questions(questions), range(limit), strict=False)]
@@ -81,10 +89,7 @@ def run(index: Path, questions: Path, lucene_jar: Path | None, tantivy: bool, li
             peer.search(query, K)
         report["tantivy_us"] = (time.thread_time() - started) / len(queries) * 1e6
         report["refine_of_tantivy"] = report["refine_us"]["all"] / report["tantivy_us"]  # type: ignore[index, operator]
-    if as_json:
-        sys.stdout.write(json.dumps(report) + "\n")
-    else:
-        _print(report)
+    return report
 
 
 def states_of(engine: EmbeddedEngine, text: str, rng: random.Random) -> list[State]:

@@ -26,6 +26,7 @@ from orienteer.engine.embedded.analysis import (
     analyze,
     analyze_terms,
     tokenize,
+    tokenize_by_rules,
 )
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.index import NO_TERM, Index
@@ -211,3 +212,8 @@ def by_kernel(texts: Sequence[tuple[str, str]]) -> list[tuple[list[str | None], 
         for start, end, title in zip([0, *ends.tolist()], ends.tolist(), titles.tolist(), strict=False)
     ]
     return found[1:]
+
+
+@given(st.text(st.sampled_from("aZ09 ?!()\"/-'._:,;\té"), max_size=300))
+def test_the_short_way_for_simple_text_gives_the_tokens_of_the_rules(text: str) -> None:
+    assert tokenize(text) == tokenize_by_rules(text)

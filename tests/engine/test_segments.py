@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,13 @@ from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.embedded.index import Index, verify_index
 from orienteer.engine.embedded.segmented_engine import SegmentedEngine
 from orienteer.engine.embedded.store import MANIFEST, read_manifest
+from orienteer.engine.protocol import Similarity
 from orienteer.engine.sharded.engine import open_shards
 from orienteer.errors import DuplicateIdError, IndexCorruptError, IndexVersionError, UnknownPassageError
 from orienteer.query import Query, Refinement, parse
 
 FEW = settings(max_examples=settings().max_examples // 3)
+TUNED = Similarity(0.7, 0.3, 0.9)
 WHERE = "year>=2020 or year=1999"
 
 
@@ -55,6 +58,14 @@ def check_equal(engine: EmbeddedEngine, fresh: EmbeddedEngine, queries: Sequence
         assert engine.idf("title", term) == fresh.idf("title", term)
     for id in ids:
         assert engine.passage_terms(id).tolist() == fresh.passage_terms(id).tolist()
+    words = [("title", "nowhere"), *((field, term) for term in terms[:20] for field in ("contents", "title"))]
+    words += [("contents", f"{one} {other}") for one, other in pairwise(terms[:6])]  # phrases
+    for found, expected in zip(engine.postings(words), fresh.postings(words), strict=True):
+        assert found.idf == expected.idf
+        for some, others in zip(found[1:], expected[1:], strict=True):
+            np.testing.assert_array_equal(some, others)
+    for found, expected in zip(engine.matches(words), fresh.matches(words), strict=True):
+        np.testing.assert_array_equal(found, expected)
     pairs = [(engine, fresh)]
     if any(passage.metadata for passage in map(fresh.passage_at, range(len(fresh)))):
         pairs.append((engine.filtered(WHERE), fresh.filtered(WHERE)))
@@ -68,6 +79,7 @@ def check_equal(engine: EmbeddedEngine, fresh: EmbeddedEngine, queries: Sequence
                 list(hits) for hits in other.refine(query, options, k)
             ], str(query)
             np.testing.assert_array_equal(one.scores(query), other.scores(query))
+            np.testing.assert_array_equal(one.scores_with(query, TUNED), other.scores_with(query, TUNED))
             for id in ids[:3] + ids[-3:]:
                 assert one.explain(query, id) == other.explain(query, id), f"{query} {id}"
 

@@ -22,7 +22,7 @@ from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.embedded.build import build_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.embedded.index import Index
-from orienteer.engine.embedded.kernels.search import WINDOW
+from orienteer.engine.embedded.kernels.search import BLOCK, STEPS
 from orienteer.engine.embedded.segments import with_totals
 from orienteer.engine.open import absolute, open_engine
 from orienteer.engine.sharded.engine import ShardedEngine, open_shards
@@ -137,7 +137,7 @@ def test_bounds_hold_under_the_statistics_of_the_whole(tmp_path) -> None:
     build_index(made_up(4_000, seed=4), tmp_path, threads=1)
     index = Index.open(tmp_path)
     longer = with_totals(index, index.field_counts * [[1, 9], [1, 9]])  # passages nine times as long on average
-    offsets, codes, windows = longer.array("offsets"), longer.array("codes"), -(-index.size // WINDOW)
+    offsets, codes = longer.array("offsets"), longer.array("codes")
     moved = 0
     for number in range(offsets.size - 1):
         if own := codes[offsets[number] : offsets[number + 1]].tolist():
@@ -145,15 +145,16 @@ def test_bounds_hold_under_the_statistics_of_the_whole(tmp_path) -> None:
             assert longer.saturation[longer.array("best_codes")[number]] >= best
             moved += bool(longer.saturation[index.array("best_codes")[number]] < best)
     assert moved > 10, "the order of codes has to change for this to test anything"
-    bounds = longer.array("window_best").reshape(-1, windows)
+    bounds = longer.block_bounds
     for row, number in enumerate(longer.array("long_lists").tolist()):
         part = slice(offsets[number], offsets[number + 1])
-        saturation, window = longer.saturation[codes[part]], longer.array("documents")[part] // WINDOW
-        for here in range(windows):
-            if (window == here).any():
-                assert longer.saturation[bounds[row, here] - 1] >= saturation[window == here].max()
-            else:
-                assert bounds[row, here] == 0
+        bounds.fill(row, part.start, part.stop, longer.array("documents"), codes)
+        saturation, block = longer.saturation[codes[part]], longer.array("documents")[part] // BLOCK
+        share = 1.0 - 1.0 / saturation.astype(np.float64)
+        highest = np.zeros(bounds.steps.shape[1])
+        np.maximum.at(highest, block, share)
+        assert (bounds.steps[row] >= highest * STEPS).all()
+        assert ((bounds.steps[row] > 0) == (highest > 0)).all()
 
 
 @pytest.mark.long

@@ -397,9 +397,8 @@ def test_a_delta_is_merged_once_it_has_grown(docs: Path, tmp_path: Path, monkeyp
     (docs / "new.txt").write_text("a keeper")
     sync_folder(docs, index)
     assert read_manifest(index).base is not None
-    monkeypatch.setattr("orienteer.engine.embedded.folder_sync.delta_limit", lambda passages: 100)
     assert not merge_if_worth_it(index)
-    monkeypatch.setattr("orienteer.engine.embedded.folder_sync.delta_limit", lambda passages: 4)
+    monkeypatch.setattr(build, "delta_limit", lambda passages: 4)
     assert merge_if_worth_it(index)
     assert read_manifest(index).base is None
     assert not sync_folder(docs, index).is_new

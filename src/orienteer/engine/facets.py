@@ -20,9 +20,10 @@ from orienteer.query.where import Comparison, compare
 FIRST = ("folder", "type", "year", "language")
 SHOWN = 12  # values of a field
 _OTHERS = 4  # further fields
-_FEW = 40  # distinct values at most for a further field to be a facet
+_FEW = 40  # distinct values at most for a further field to be a facet,
+_SHARE = 0.05  # and passages at least that have a value
 # What places a passage in its document, or is a facet under another name.
-_NO_FACET = frozenset({"file", "hash", "start", "end", "page", "section", "date", "title", "id"})
+_NO_FACET = frozenset({"file", "hash", "start", "end", "page", "last_page", "section", "date", "title", "id"})
 
 Chosen = Mapping[str, Sequence[str]]
 
@@ -86,8 +87,15 @@ def _fields(engine: HasMetadata) -> list[str]:
     few = [
         field for field, column in zip(others, engine.metadata_columns(others), strict=True)
         if 1 < len(column.values) <= _FEW and not any(isinstance(value, dict) for value in column.values)
+        and _filled(column) >= _SHARE
     ]  # fmt: skip
     return first + few[:_OTHERS]
+
+
+def _filled(column: MetadataColumn) -> float:
+    """The share of passages that have a value."""
+    some = np.array([value is not None for value in column.values])
+    return float(some[column.numbers].mean()) if len(column.numbers) else 0.0
 
 
 def _facet(field: str, column: MetadataColumn, allowed: NDArray[np.bool_], chosen: Sequence[str]) -> Facet:

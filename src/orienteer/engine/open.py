@@ -12,31 +12,29 @@ from orienteer.errors import OrienteerError
 if TYPE_CHECKING:
     from orienteer.engine.adapters.opensearch import OpenSearchEngine
     from orienteer.engine.adapters.opensearch.mirror import MirroredEngine
+    from orienteer.engine.adapters.opensearch.pool import PooledEngine
     from orienteer.engine.embedded.engine import EmbeddedEngine
+    from orienteer.engine.long_documents import SplitEngine
     from orienteer.engine.sharded.engine import ShardedEngine
+
+    ServiceEngine = OpenSearchEngine | MirroredEngine | PooledEngine | SplitEngine
 
 BETWEEN_SHARDS = ","
 ON_RAY = "ray:"
 MIRROR = "mirror:"
+POOL = "pool:"
 
 
-def open_engine(
-    address: str | Path, *, threads: int | None = None
-) -> EmbeddedEngine | ShardedEngine | OpenSearchEngine | MirroredEngine:
+def open_engine(address: str | Path, *, threads: int | None = None) -> EmbeddedEngine | ShardedEngine | ServiceEngine:
     """`DIR`, `DIR,DIR,…` (shards of one collection, in their order) or `https://host:9200/index`.
 
-    `mirror:DIR` asks a service and looks at refinements in its mirror (`orienteer mirror`).
+    `mirror:DIR` asks a service and looks at refinements in its mirror (`orienteer mirror`);
+    `pool:https://host:9200/index` looks at them among documents fetched for the question.
     `ray:DIR,DIR,…` puts each shard into an actor of the Ray cluster at RAY_ADDRESS, or of one started on this machine.
     """
     text = str(address)
-    if is_address(text):
-        from orienteer.engine.adapters.opensearch import connect
-
-        return connect(text)
-    if text.startswith(MIRROR):
-        from orienteer.engine.adapters.opensearch.mirror import open_mirror
-
-        return open_mirror(text.removeprefix(MIRROR))
+    if is_address(text) or text.startswith((MIRROR, POOL)):
+        return _open_service(text)
     if text.startswith(ON_RAY):
         return _open_on_ray([part for part in text.removeprefix(ON_RAY).split(BETWEEN_SHARDS) if part])
     from orienteer.engine.embedded.engine import open_index
@@ -49,10 +47,33 @@ def open_engine(
     return open_shards(folders)
 
 
+def _open_service(text: str) -> ServiceEngine:
+    """The engine over a service; its long documents cut where ORIENTEER_SEARCH_SPLIT says so."""
+    from orienteer.engine.adapters.opensearch import ServiceSettings, connect
+
+    settings = ServiceSettings.from_environment()
+    engine: OpenSearchEngine | MirroredEngine | PooledEngine
+    if text.startswith(MIRROR):
+        from orienteer.engine.adapters.opensearch.mirror import open_mirror
+
+        engine = open_mirror(text.removeprefix(MIRROR), settings)
+    elif text.startswith(POOL):
+        from orienteer.engine.adapters.opensearch.pool import connect_pooled
+
+        engine = connect_pooled(text.removeprefix(POOL), settings)
+    else:
+        engine = connect(text, settings)
+    if settings.split is None:
+        return engine
+    from orienteer.engine.long_documents import SplitEngine
+
+    return SplitEngine(engine, settings.split)
+
+
 def absolute(address: str | Path) -> Path:
     """The same index from any working folder: workers of a cluster have their own."""
     text = str(address)
-    if is_address(text):
+    if is_address(text.removeprefix(POOL)):
         return Path(text)
     place = next((each for each in (ON_RAY, MIRROR) if text.startswith(each)), "")
     parts = [text] if Path(text).is_dir() else text.removeprefix(place).split(BETWEEN_SHARDS)

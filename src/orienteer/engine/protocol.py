@@ -87,6 +87,20 @@ def refine_many(
     return [engine.refine(query, options, k) for query, options in zip(queries, refinements, strict=True)]
 
 
+@runtime_checkable
+class AnalyzesMany(Protocol):
+    """Analyses many texts in one call."""
+
+    def analyze_many(self, texts: Sequence[str]) -> list[list[str]]: ...
+
+
+def analyze_many(engine: Engine, texts: Sequence[str]) -> list[list[str]]:
+    """`engine.analyze` of each text, in one call where the engine can."""
+    if isinstance(engine, AnalyzesMany):
+        return engine.analyze_many(texts)
+    return [engine.analyze(text) for text in texts]
+
+
 @dataclass(frozen=True, slots=True)
 class ClauseScore:
     """One clause's share of a score; `frequency` and `score` are 0 where the passage lacks the term."""

@@ -29,6 +29,15 @@ def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
 
 CLASS_OF, LOWER = _tables()  # uint8 [code points], uint32 [code points]
 
+# Bytes of text in which a token is a run of letters and digits: lower case, a blank, or 0 where the rules have a say.
+_SIMPLE = bytes(
+    byte if 48 <= byte <= 57 or 97 <= byte <= 122
+    else byte + 32 if 65 <= byte <= 90
+    else 32 if byte < 128 and CLASS_OF[byte] == CLASSES.index("other")
+    else 0
+    for byte in range(256)
+)  # fmt: skip
+
 _STEP = [row.tolist() for row in TRANSITIONS]
 _ACCEPTS = ACCEPTS.tolist()
 _OTHER = CLASSES.index("other")
@@ -46,6 +55,15 @@ def analyze(text: str) -> list[str]:
 
 def tokenize(text: str) -> list[str]:
     """The lower-cased tokens of a text, stop words included."""
+    if len(text) <= MAX_TOKEN_UNITS and text.isascii():
+        simple = text.encode().translate(_SIMPLE)
+        if 0 not in simple:
+            return simple.decode().split()
+    return tokenize_by_rules(text)
+
+
+def tokenize_by_rules(text: str) -> list[str]:
+    """`tokenize` by the automata alone."""
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
     classes = CLASS_OF[codes].tobytes()
     lowered = text.lower() if text.isascii() else LOWER[codes].tobytes().decode("utf-32-le")

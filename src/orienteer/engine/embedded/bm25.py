@@ -45,7 +45,7 @@ def idf(doc_count: int, df: int) -> np.float32:
 
 
 def norm_cache(
-    sum_total_tf: int, doc_count: int, k1: np.float32 | None = None, b: np.float32 | None = None
+    sum_total_tf: float, doc_count: int, k1: np.float32 | None = None, b: np.float32 | None = None
 ) -> NDArray[np.float32]:
     """[256] norm byte -> 1 / (k1 ((1 - b) + b length / avgdl)), over the passages that have the field."""
     k1, b = K1 if k1 is None else k1, B if b is None else b

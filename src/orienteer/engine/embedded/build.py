@@ -120,6 +120,14 @@ def delta_limit(passages: int) -> int:
     return 0 if passages < SMALL else min(LARGEST_DELTA, passages // 4)
 
 
+def delta_has_grown(index: SegmentedIndex) -> bool:
+    """Whether an index has a delta of a quarter of the size at which it is merged in any case."""
+    if len(index.segments) == 1:
+        return False
+    base, delta = index.segments
+    return 4 * (delta.size + base.deleted.size) >= delta_limit(base.index.size)
+
+
 def _refuse_held(passages: Iterable[Passage], base: Index, kept: NDArray[np.bool_]) -> None:
     """Raises where a new passage has the id of one that stays in the base."""
     for passage in passages:

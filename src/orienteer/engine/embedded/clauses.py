@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from orienteer.engine.embedded import scan
 from orienteer.engine.embedded.analysis import MAX_TOKEN_UNITS, STOP_WORDS, analyze, analyze_terms
 from orienteer.engine.embedded.index import FIELD_NUMBER, NO_TERM, Index
 from orienteer.engine.embedded.kernels import search as kernels
@@ -40,6 +41,7 @@ class Postings(NamedTuple):
     extra: bool
     idf: np.float32
     highest: np.float32
+    row: int = -1  # its place among the index's long lists; -1 for a short one
 
 
 class Clause(NamedTuple):
@@ -58,28 +60,28 @@ class Clause(NamedTuple):
         return float(weight - weight / self.postings.highest)
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """Clauses as the kernels take them."""
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     extra: NDArray[np.bool_]
     weight: NDArray[np.float32]
-    most: NDArray[np.float64]  # the highest score a posting of the clause can have
 
     @classmethod
     def of(cls, clauses: Sequence[Clause]) -> Rows:
+        if not clauses:
+            return _NO_ROWS
         lists = [clause.postings for clause in clauses]
-        weight = np.array([clause.weight for clause in clauses], np.float32)
-        highest = np.array([postings.highest for postings in lists], np.float32)
         return cls(
             np.array([postings.start for postings in lists], np.int64),
             np.array([postings.end for postings in lists], np.int64),
             np.array([postings.extra for postings in lists], np.bool_),
-            weight,
-            (weight - weight / highest).astype(np.float64),
+            np.array([clause.weight for clause in clauses], np.float32),
         )
+
+
+_NO_ROWS = Rows(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0, np.float32))
 
 
 class Lists:
@@ -95,7 +97,16 @@ class Lists:
 
     def find(self, texts: Iterable[FieldTerms]) -> dict[FieldTerms, Postings | None]:
         """Each text's postings; None where no passage has it."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        new = []
+        remembered = self.index.remembered
+        for text in dict.fromkeys(texts):
+            if text not in self._known:
+                if text in remembered:
+                    self._known[text] = remembered[text]
+                else:
+                    new.append(text)
+        if not new:
+            return self._known
         found = find_terms(self.index, [term for text in new for term in text.terms])
         words, phrases, numbers, at = [], [], [], 0
         for text in new:
@@ -106,7 +117,9 @@ class Lists:
                 phrases.append((text, found[at : at + len(text.terms)].tolist()))
             at += len(text.terms)
         fields = np.array([text.field for text in words], np.int64)
-        self._known.update(zip(words, self._terms(fields, found[numbers]), strict=True))
+        postings = dict(zip(words, self._terms(fields, found[numbers]), strict=True))
+        self.index.remember(postings)
+        self._known.update(postings)
         if phrases:
             self._known.update(self._phrases(phrases))
         return self._known
@@ -120,12 +133,23 @@ class Lists:
         index.check_lists(numbers)
         starts, ends = offsets[numbers].tolist(), offsets[numbers + 1].tolist()
         highest = index.saturation[index.array("best_codes")[numbers]]
+        rows = self._rows(numbers).tolist()
         return [
-            Postings(term, start, end, False, index.idf(field, end - start), top)
+            Postings(term, start, end, False, index.idf(field, end - start), top, row)
             if term != NO_TERM and end > start
             else None
-            for field, term, start, end, top in zip(fields.tolist(), terms.tolist(), starts, ends, highest, strict=True)
+            for field, term, start, end, top, row in zip(
+                fields.tolist(), terms.tolist(), starts, ends, highest, rows, strict=True
+            )
         ]
+
+    def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Each list's place among the long ones, -1 for a short list."""
+        longs = self.index.array("long_lists")
+        if longs.size == 0:
+            return np.full(numbers.size, -1)
+        row = np.minimum(np.searchsorted(longs, numbers), longs.size - 1)
+        return np.where(longs[row] == numbers, row, -1)
 
     def _phrases(self, phrases: list[tuple[FieldTerms, list[int]]]) -> dict[FieldTerms, Postings | None]:
         index = self.index
@@ -231,14 +255,6 @@ class Lists:
         """What each code stands for: field, frequency, norm."""
         return [*self.index.code_of, *self._pairs]
 
-    def rows(self, clauses: Rows) -> NDArray[np.int64]:
-        """Each clause's row in the index's `window_best`, -1 for a short list."""
-        longs, offsets = self.index.long_starts, clauses.start
-        if longs.size == 0:
-            return np.full(offsets.size, -1)
-        row = np.minimum(np.searchsorted(longs, offsets), longs.size - 1)
-        return np.where((longs[row] == offsets) & ~clauses.extra, row, -1)
-
     def arrays(self) -> tuple[Any, Any, Any, Any, Any]:
         """The kernels' first arguments: postings of the index, of the query, and what their codes stand for."""
         if self.length == 0:
@@ -322,6 +338,8 @@ def text_of_term(field: str, term: str) -> FieldTerms | None:
 def find_terms(index: Index, terms: Sequence[str]) -> NDArray[np.int64]:
     """The terms' numbers in the vocabulary, NO_TERM where it has none."""
     words = [term.encode() for term in terms]
+    if scan.is_time():
+        return scan.find_terms(index, words)
     ends = np.zeros(len(words) + 1, np.int64)
     np.cumsum([len(word) for word in words], out=ends[1:])
     found = np.empty(len(words), np.int64)

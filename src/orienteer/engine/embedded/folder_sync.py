@@ -23,7 +23,7 @@ from orienteer.data.compression import plain_name
 from orienteer.data.passage import Passage
 from orienteer.data.reading import Source, Unreadable, document_passages
 from orienteer.data.split import Split
-from orienteer.engine.embedded.build import Progress, build_index, delta_limit, update_index
+from orienteer.engine.embedded.build import Progress, build_index, delta_has_grown, update_index
 from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.embedded.segmented_index import SegmentedIndex, open_segments
 from orienteer.engine.embedded.store import Manifest
@@ -223,12 +223,8 @@ def watch_folder(
 
 
 def merge_if_worth_it(out: Path | str, *, threads: int = 2) -> bool:
-    """Makes one segment of an index whose delta has a quarter of the size at which it is merged in any case."""
-    index = open_segments(out)
-    if len(index.segments) == 1:
-        return False
-    base, delta = index.segments
-    if 4 * (delta.size + base.deleted.size) < delta_limit(base.index.size):
+    """Makes one segment of an index whose delta has grown."""
+    if not delta_has_grown(open_segments(out)):
         return False
     update_index(out, threads=threads, merge=True)
     return True

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.embedded import bm25
+from orienteer.engine.embedded import bm25, scan
+from orienteer.engine.embedded.block_bounds import BlockBounds
 from orienteer.engine.embedded.kernels import checks
 from orienteer.engine.embedded.metadata_filter import MetadataFilter
 from orienteer.engine.embedded.store import ARRAYS, OPTIONAL_ARRAYS, Manifest, open_latest, verify
@@ -21,11 +23,14 @@ from orienteer.engine.embedded.structure import check_deleted, check_structure, 
 from orienteer.engine.protocol import Similarity
 from orienteer.errors import IndexCorruptError, IndexVersionError
 
+if TYPE_CHECKING:
+    from orienteer.engine.embedded.clauses import FieldTerms, Postings
+
 FIELD_COUNT = 2
 FIELD_NUMBER = {"contents": 0, "title": 1}
 NO_TERM = -1
 _PASSAGES_WITH = ("contents_passages", "title_passages")
-_REMEMBERED = 1 << 16  # ids
+_REMEMBERED = 1 << 16  # ids, and as many terms
 _WRONG = {
     checks.WRONG_PASSAGES: ("documents", "passages do not rise, or are not in the index"),
     checks.WRONG_CODES: ("codes", "a code that stands for nothing"),
@@ -58,6 +63,7 @@ class Index:
         self.terms = manifest.counts["terms"]
         self._idf: dict[tuple[int, int], np.float32] = {}
         self._ids: dict[int, str] = {}
+        self.remembered: dict[FieldTerms, Postings | None] = {}  # of single terms that were looked up
         self._checked = np.zeros(FIELD_COUNT * self.terms, np.bool_)  # lists that were found sound
 
     @classmethod
@@ -82,6 +88,12 @@ class Index:
     def check_lists(self, numbers: NDArray[np.int64]) -> None:
         """Raises IndexCorruptError where a list holds what no kernel may walk; a list is checked at its first use."""
         if self._checked[numbers].all():
+            return
+        if scan.is_time():
+            for number in np.unique(numbers[~self._checked[numbers]]).tolist():
+                if wrong := scan.check_list(self, number):
+                    raise damaged(_WRONG[wrong][0], f"list {number}: {_WRONG[wrong][1]}")
+                self._checked[number] = True
             return
         wrong, number = checks.check_lists(
             self.array("documents"), self.array("codes"), self.array("offsets"), self.array("long_lists"),
@@ -119,10 +131,8 @@ class Index:
         return values
 
     @cached_property
-    def long_starts(self) -> NDArray[np.int64]:
-        """Where each of `long_lists` starts in the postings."""
-        starts: NDArray[np.int64] = self.array("offsets")[self.array("long_lists")]
-        return starts
+    def block_bounds(self) -> BlockBounds:
+        return BlockBounds(self.size, self.array("long_lists").size, self.saturation)
 
     def saturation_with(self, pairs: list[tuple[int, int, int]]) -> NDArray[np.float32]:
         """`saturation` followed by that of further (field, frequency, norm) pairs."""
@@ -136,6 +146,11 @@ class Index:
         """Each (field, frequency, norm) pair's code."""
         pairs = self.array("pairs").reshape(-1, 3).tolist()
         return {(field, frequency, norm): code for code, (field, frequency, norm) in enumerate(pairs)}
+
+    def remember(self, postings: Mapping[FieldTerms, Postings | None]) -> None:
+        if len(self.remembered) + len(postings) > _REMEMBERED:
+            self.remembered = {}  # another thread may still look into the old one
+        self.remembered.update(postings)
 
     def frequency(self, field: int, term: int) -> int:
         """In how many passages' field the term stands."""

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded import refine as refining
+from orienteer.engine.embedded import scan
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.embedded.clauses import (
     Compiled,
@@ -48,6 +50,8 @@ class EmbeddedEngine:
 
     `allowed`: bool [passages], which of them may be results; empty: all. What a term weighs does not depend on it.
     """
+
+    floor = 0.0  # a score that results of `search` have to reach: what is below is not wanted
 
     def __init__(
         self, index: Index, threads: int | None = None, *, allowed: Mask = EVERYTHING, where: Where | None = None
@@ -271,21 +275,36 @@ class EmbeddedEngine:
         k = max(0, min(k, self.index.size))
         if query.impossible or k == 0 or not (query.must or query.should):
             return Hits(self.index, np.empty(0, np.int64), np.empty(0, np.float32))
+        if scan.is_time():
+            return Hits(self.index, *scan.scan(query, k, self.allowed))
         numbers, scores = np.empty(k, np.int64), np.empty(k, np.float32)
-        arrays = query.lists.arrays()
-        should = Rows.of(sorted(query.should, key=lambda clause: clause.most, reverse=True))
-        must_not = Rows.of(query.must_not)
-        excluded = must_not.start, must_not.end, must_not.extra, self.allowed
-        optional = should.start, should.end, should.extra, should.weight, should.most
-        if query.must:
-            must = Rows.of(sorted(query.must, key=lambda clause: clause.postings.end - clause.postings.start))
-            required = must.start, must.end, must.extra, must.weight
-            count = kernels.search_all(*arrays, *required, *optional, *excluded, numbers, scores)
-        else:
-            windows = self.index.array("window_starts"), self.index.array("window_best"), self.index.size
-            rows = query.lists.rows(should)
-            count = kernels.search_any(*arrays, *windows, *optional, rows, *excluded, numbers, scores)
+        count = (self._search_all if query.must else self._search_any)(query, numbers, scores)
         return Hits(self.index, numbers[:count], scores[:count])
+
+    def _search_all(self, query: Compiled, numbers: NDArray[np.int64], scores: NDArray[np.float32]) -> int:
+        should = sorted(query.should, key=attrgetter("most"), reverse=True)
+        must = Rows.of(sorted(query.must, key=lambda clause: clause.postings.end - clause.postings.start))
+        most = np.array([clause.most for clause in should], np.float64)
+        must_not = Rows.of(query.must_not)
+        return kernels.search_all(  # type: ignore[no-any-return]
+            *query.lists.arrays(), must.start, must.end, must.extra, must.weight, *Rows.of(should), most,
+            must_not.start, must_not.end, must_not.extra, self.allowed, self.floor, numbers, scores,
+        )  # fmt: skip
+
+    def _search_any(self, query: Compiled, numbers: NDArray[np.int64], scores: NDArray[np.float32]) -> int:
+        index = self.index
+        should = sorted(query.should, key=lambda clause: (clause.postings.row >= 0, -clause.weight))
+        arrays = query.lists.arrays()
+        bounds = index.block_bounds
+        for clause in should:
+            if (own := clause.postings).row >= 0:
+                bounds.fill(own.row, own.start, own.end, *arrays[:2])
+        must_not = Rows.of(query.must_not)
+        return kernels.search_any(  # type: ignore[no-any-return]
+            *arrays, index.array("window_starts"), bounds.steps, index.size,
+            *Rows.of(should), np.array([clause.postings.row for clause in should], np.int64),
+            must_not.start, must_not.end, must_not.extra, self.allowed, self.floor, numbers, scores,
+        )  # fmt: skip
 
 
 def filtered_fingerprint(fingerprint: str, where: Where | None) -> str:

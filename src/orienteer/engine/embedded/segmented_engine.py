@@ -13,6 +13,7 @@ from orienteer.engine.embedded.clauses import (
     Compiled,
     FieldTerms,
     query_texts,
+    text_of_term,
 )
 from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER
@@ -22,7 +23,7 @@ from orienteer.engine.embedded.segmented_index import SegmentedIndex
 from orienteer.engine.embedded.segments import Segment, SegmentEngine, TermKey, terms_of
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.protocol import ClauseScore, Explanation, MetadataColumn, Similarity, TermPostings
-from orienteer.errors import IndexVersionError, UnknownFieldError
+from orienteer.errors import UnknownFieldError
 from orienteer.query import FIELDS, Field, Query, Refinement, Where, parse_where
 
 _REMEMBERED = 1 << 20  # terms whose frequency the engine keeps
@@ -85,36 +86,59 @@ class SegmentedEngine(EmbeddedEngine):
         key = FIELD_NUMBER[field], term
         return float(self.index.idf(key[0], self._document_frequencies([key])[key]))
 
-    def scores(self, query: Query) -> NDArray[np.float32]:
+    def scores_with(self, query: Query, similarity: Similarity | None) -> NDArray[np.float32]:
         frequencies = self._document_frequencies(terms_of(query))
         parts = [
-            SegmentEngine(segment.scoring, frequencies, segment.mask(self.where)).scores(query)[segment.living]
+            SegmentEngine(segment.scoring, frequencies, segment.mask(self.where)).scores_with(query, similarity)[
+                segment.living
+            ]
             for segment in self.index.segments
         ]
         return np.concatenate(parts)
 
-    def scores_with(self, query: Query, similarity: Similarity | None) -> NDArray[np.float32]:
-        if similarity is not None:
-            raise self._needs_one_segment("other parameters of BM25")
-        return self.scores(query)
-
     def postings(self, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]:
-        raise self._needs_one_segment("a term's postings")
+        texts = [text_of_term(field, term) for field, term in terms]
+        words = [[(text.field, term) for term in text.terms] if text is not None else [] for text in texts]
+        frequencies = self._document_frequencies([word for each in words for word in each])
+        idfs = [
+            float(np.float32(sum(float(self.index.idf(field, frequencies[field, term])) for field, term in each)))
+            for each in words
+        ]
+        parts = [self._living_postings(segment, terms) for segment in self.index.segments]
+        found = []
+        for idf, of_term in zip(idfs, zip(*parts, strict=True), strict=True):
+            passages, counts, norms = (
+                np.concatenate(each) for each in zip(*(part[1:] for part in of_term), strict=True)
+            )
+            found.append(TermPostings(idf if passages.size else 0.0, passages, counts, norms))
+        return found
+
+    def _living_postings(self, segment: Segment, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]:
+        """Those of passages that are not deleted, by their numbers in the whole."""
+        found = []
+        for idf, passages, frequencies, norms in EmbeddedEngine(segment.scoring, threads=1).postings(terms):
+            alive = segment.alive[passages] if segment.alive.size else slice(None)
+            found.append(TermPostings(idf, self._in_whole(segment, passages[alive]), frequencies[alive], norms[alive]))
+        return found
 
     def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
-        raise self._needs_one_segment("all passages of a term")
+        parts = []
+        for segment in self.index.segments:
+            all_of_them = EmbeddedEngine(segment.scoring, threads=1).matches(terms)
+            living = [each[segment.alive[each]] if segment.alive.size else each for each in all_of_them]
+            parts.append([self._in_whole(segment, each) for each in living])
+        return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+    def _in_whole(self, segment: Segment, numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """From numbers of living passages in the segment's index to those in the whole."""
+        start = int(self.index.starts[self.index.segments.index(segment)])
+        return (segment.numbered(numbers.astype(np.int64)) + start).astype(np.uint32)
 
     def nearest_terms(self, word: str, count: int) -> list[str]:
         near = {t: d for segment in self.index.segments for t, d in near_terms(segment.index, word).items()}
         frequency = {term: self._document_frequencies([(0, term)])[0, term] for term in near}
         living = [term for term in near if frequency[term]]
         return sorted(living, key=lambda term: (near[term], -frequency[term]))[:count]
-
-    def _needs_one_segment(self, what: str) -> IndexVersionError:
-        path = self.index.folder
-        return IndexVersionError(
-            f"{path} is in two segments, and {what} need one; `orienteer index --out {path} --merge` makes it one"
-        )
 
     def explain(self, query: Query, passage_id: str) -> Explanation:
         """The share of each clause, also of those whose terms only the other segment has."""

@@ -62,9 +62,20 @@ class SegmentedIndex(Index):
             ]
         return counts
 
-    def hits(self, query: Query, k: int, frequencies: Mapping[TermKey, int], where: Where | None) -> SegmentHits:
-        """[1, k]: the best k; `frequencies` are those of the whole collection."""
-        return self._merged([segment.hits(query, k, frequencies, where) for segment in self.segments], k)
+    def hits(
+        self, query: Query, k: int, frequencies: Mapping[TermKey, int], where: Where | None, floor: float = 0.0
+    ) -> SegmentHits:
+        """[1, k]: the best k; `frequencies` are those of the whole collection.
+
+        Of the hits below `floor`, the k-th score of others, some or all may be missing. Each segment starts with the
+        k-th score of those before it.
+        """
+        parts = []
+        for segment in self.segments:
+            parts.append(segment.hits(query, k, frequencies, where, floor))
+            if k:
+                floor = max(floor, float(parts[-1].scores[0, -1]))
+        return self._merged(parts, k)
 
     def refined(
         self, query: Query, refinements: Sequence[Refinement], k: int, frequencies: Mapping[TermKey, int],

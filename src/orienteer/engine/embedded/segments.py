@@ -22,7 +22,6 @@ from orienteer.engine.embedded.clauses import (
     FieldTerms,
     Lists,
     Postings,
-    Rows,
     text_of,
     too_many_clauses,
 )
@@ -122,9 +121,13 @@ class Segment:
         """The numbers in the index of all passages that are not deleted."""
         return np.flatnonzero(self.alive) if self.alive.size else np.arange(self.index.size)
 
-    def hits(self, query: Query, k: int, frequencies: Mapping[TermKey, int], where: Where | None) -> SegmentHits:
-        found = SegmentEngine(self.scoring, frequencies, self.mask(where)).search(query, k)
-        return self._hits([found], k)
+    def hits(
+        self, query: Query, k: int, frequencies: Mapping[TermKey, int], where: Where | None, floor: float = 0.0
+    ) -> SegmentHits:
+        """[1, k]: the best k; of those below `floor` some or all may be missing."""
+        engine = SegmentEngine(self.scoring, frequencies, self.mask(where))
+        engine.floor = floor
+        return self._hits([engine.search(query, k)], k)
 
     def refined(
         self, query: Query, refinements: Sequence[Refinement], k: int, frequencies: Mapping[TermKey, int],
@@ -193,8 +196,6 @@ def with_totals(index: Index, totals: NDArray[np.int64]) -> Index:
         highest[codes] = codes[np.maximum.accumulate(np.where(leads, np.arange(codes.size), 0))]
     if highest.size:
         arrays["best_codes"] = _frozen(highest[arrays["best_codes"]], arrays["best_codes"])
-        windows = np.concatenate([[0], highest + 1])  # in `window_best` 0 is "not here"
-        arrays["window_best"] = _frozen(windows[arrays["window_best"]], arrays["window_best"])
     joined = Index(index.manifest, arrays, index.folder)
     joined.field_counts = totals
     joined.metadata_filter = index.metadata_filter
@@ -223,14 +224,15 @@ class _GlobalLists(Lists):
         idfs = [self.index.idf(text.field, self._frequencies[text.field, term]) for term in text.terms]
         return postings._replace(idf=idfs[0] if len(idfs) == 1 else np.float32(sum(map(float, idfs))))
 
+    @property
+    def length(self) -> int:  # type: ignore[override]
+        return self._local.length
+
     def saturation(self) -> NDArray[np.float32]:
         return self._local.saturation()
 
     def pairs(self) -> list[tuple[int, int, int]]:
         return self._local.pairs()
-
-    def rows(self, clauses: Rows) -> NDArray[np.int64]:
-        return self._local.rows(clauses)
 
     def arrays(self) -> tuple[Any, Any, Any, Any, Any]:
         return self._local.arrays()

@@ -91,7 +91,12 @@ class ShardedEngine:
     def search_many(self, queries: Sequence[Query], k: int = 5) -> list[Hits]:
         k = max(0, min(k, len(self)))
         frequencies = self._document_frequencies(term for query in queries for term in terms_of(query))
-        hits: list[SegmentHits] = self._call("search", list(queries), k, frequencies, self.where)
+        arguments: tuple[Any, ...] = (list(queries), k, frequencies, self.where)
+        each = [arguments] * len(self._transport)
+        if self._transport.shares_memory:
+            floors = np.zeros(len(queries), np.float32)
+            each = [(*arguments, floors, at * len(queries) // len(each)) for at in range(len(each))]
+        hits: list[SegmentHits] = self._transport.call("search", each)
         merged = self._merged(hits, k)
         return [merged[at] for at in range(len(queries))]
 

@@ -23,6 +23,8 @@ class RayTransport:
     keeps a shard where its disk is.
     """
 
+    shares_memory = False
+
     def __init__(self, paths: Sequence[Path | str], ray: Any, options: Sequence[Mapping[str, Any]] | None = None):
         self._ray, self._paths = ray, [str(path) for path in paths]
         self._totals: tuple[Any, ...] | None = None

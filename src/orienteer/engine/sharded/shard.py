@@ -58,13 +58,23 @@ class Shard:
         return held, frozenset[str]().union(*(each.fields() for each in filters))
 
     def search(
-        self, queries: Sequence[Query], k: int, frequencies: Mapping[TermKey, int], where: Where | None = None
-    ) -> SegmentHits:
-        """The shard's top k of each query; `frequencies` are the whole collection's, of every word of the queries."""
-        parts = [self._index.hits(query, k, frequencies, where) for query in queries]
-        if not parts:
-            return SegmentHits(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))
-        return SegmentHits(*map(np.concatenate, zip(*parts, strict=True)))
+        self, queries: Sequence[Query], k: int, frequencies: Mapping[TermKey, int], where: Where | None = None,
+        floors: NDArray[np.float32] | None = None, first: int = 0,
+    ) -> SegmentHits:  # fmt: skip
+        """The shard's top k of each query; `frequencies` are the whole collection's, of every word of the queries.
+
+        floors [queries]: the highest k-th score that a shard has found; hits below it may be missing, and the shard
+        puts its own there. Shards that work at the same time start at different queries (`first`), so that each finds
+        what the others have done.
+        """
+        numbers, scores = np.zeros((len(queries), k), np.int64), np.full((len(queries), k), -np.inf, np.float32)
+        for at in (*range(first, len(queries)), *range(first)):
+            floor = 0.0 if floors is None else float(floors[at])
+            hits = self._index.hits(queries[at], k, frequencies, where, floor)
+            numbers[at], scores[at] = hits.numbers[0], hits.scores[0]
+            if floors is not None and k:
+                floors[at] = max(floors[at], scores[at, -1])
+        return SegmentHits(numbers, scores)
 
     def refine(
         self, requests: Sequence[RefineRequest], k: int, frequencies: Mapping[TermKey, int], where: Where | None = None

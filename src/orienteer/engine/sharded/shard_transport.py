@@ -25,6 +25,11 @@ class ShardLostError(OrienteerError):
 class ShardTransport(Protocol):
     """Calls methods of all shards."""
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether an array given to all shards is the same one for all."""
+        ...
+
     def __len__(self) -> int: ...
 
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -35,7 +40,12 @@ class ShardTransport(Protocol):
 
 
 class LocalTransport:
-    """Shards in this process, one thread per shard: the kernels release the GIL."""
+    """Shards in this process, one thread per shard: the kernels release the GIL.
+
+    A few queries go through the shards one after another: each starts with the k-th score of those before it.
+    """
+
+    shares_memory = True
 
     def __init__(self, paths: Sequence[Path | str]):
         self._shards = [Shard(path) for path in paths]
@@ -45,8 +55,8 @@ class LocalTransport:
         return len(self._shards)
 
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if len(self._shards) == 1:
-            return [getattr(self._shards[0], method)(*arguments[0])]
+        if len(self._shards) == 1 or (method == "search" and len(arguments[0][0]) < len(self._shards)):
+            return [getattr(shard, method)(*each) for shard, each in zip(self._shards, arguments, strict=True)]
         calls = [
             self._pool.submit(getattr(shard, method), *each)
             for shard, each in zip(self._shards, arguments, strict=True)
@@ -59,6 +69,8 @@ class LocalTransport:
 
 class ProcessTransport:
     """One process per shard. One that ends is restarted and called again: shards only read."""
+
+    shares_memory = False
 
     def __init__(self, paths: Sequence[Path | str]):
         self._context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold

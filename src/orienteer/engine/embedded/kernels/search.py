@@ -1,8 +1,8 @@
 """The top k of one query, without scoring what cannot be among them.
 
 A query's clauses come as rows (see `clauses.py`): where its list starts and ends, whether the list is the index's or
-was made for the query (`extra`), its weight, the most it can add (`most`). The score of a posting is
-weight - weight / saturation[code], in float32; sums are in double, as Lucene's.
+was made for the query (`extra`), its weight, and for `search_all` the most it can add (`most`). The score of a posting
+is weight - weight / saturation[code], in float32; sums are in double, as Lucene's.
 
 Results grow in `top_documents`, `top_scores` [k], best first, equal scores by passage number.
 
@@ -15,8 +15,13 @@ import numpy as np
 
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
 
-WINDOW = 1024  # passages a window; the index holds each long list's best code in each
-SEEDS = 8  # windows searched before all others
+WINDOW = 1024  # passages a window; the index holds where each long list stands at each
+BLOCK_BITS = 4  # four to the third power are a window's blocks, see `search_any`
+BLOCK = 1 << BLOCK_BITS  # passages a block; a long list has a bound for each
+BLOCKS = WINDOW // BLOCK  # of a window
+GROUP = 32  # windows among which the best is remembered
+STEPS = 255  # of 1 - 1 / saturation, in which the bounds of long lists are given
+SEEDS = 16  # windows whose best block is searched before all others
 SLACK = 1e-6  # relative; covers the rounding of double sums to float32 in comparisons with bounds
 
 
@@ -95,113 +100,174 @@ def any_allowed(allowed, first, limit):
     return document < limit
 
 
+@inlined
+def add_bounds(bounds, steps, weight):
+    """Add a list's bounds, in steps of `weight`, to those of the blocks."""
+    for block in range(bounds.size):
+        bounds[block] += weight * np.float32(steps[block])
+
+
+@inlined
+def highest_of_four(values, highest):
+    """The highest of each four neighbours, of integers: in vectors, which a plain loop over more of them is not."""
+    for i in range(highest.size):
+        first, second, third, fourth = values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3]
+        first = first if first > second else second
+        third = third if third > fourth else fourth
+        highest[i] = first if first > third else third
+
+
+@inlined
+def highest_in(values, low, high):
+    """The place of the highest of values[low:high]."""
+    best = low
+    for i in range(low + 1, high):
+        if values[i] > values[best]:
+            best = i
+    return best
+
+
+@kernel
+def fill_steps(documents, codes, start, end, steps_of, steps):
+    """One list's row of `block_steps`: steps_of uint8 [codes] is what a code can add; steps uint8 [blocks], all 0."""
+    for at in range(start, end):
+        block = np.int64(documents[at]) >> BLOCK_BITS
+        steps[block] = max(steps[block], steps_of[codes[at]])
+
+
 @kernel
 def search_any(
-    documents, codes, extra_documents, extra_codes, saturation, window_starts, window_best, size,
-    start, end, extra, weight, most, row,
-    not_start, not_end, not_extra, allowed,
+    documents, codes, extra_documents, extra_codes, saturation, window_starts, block_steps, size,
+    start, end, extra, weight, row,
+    not_start, not_end, not_extra, allowed, floor,
     top_documents, top_scores,
 ):  # fmt: skip
-    """Passages that match at least one SHOULD clause. Clauses come by `most`, highest first.
+    """Passages that match at least one SHOULD clause. Clauses come short lists first, then long ones by weight.
 
-    The passages are cut into windows; in each window each clause has a bound: the score of the list's best code there,
-    which the index holds for long lists (at the clause's `row`), or `most` where a short list has any passage there.
-    The most promising windows are searched first, so that the k-th score is high from the start; a window whose bounds
-    do not add up to it is passed over. Within a window, lists whose bounds together stay below the k-th score are not
-    walked, only looked up for passages that the other lists found (MaxScore).
+    The passages are cut into blocks; each has a bound, the sum of what each clause can add there: for a long list (at
+    the clause's `row`) by the table `block_steps` (see `block_bounds.py`), for a short one from its postings. A block
+    whose bound does not reach the k-th score is passed over. The most promising blocks of a few windows come first, so
+    that the k-th score is high from the start. Within a block the clauses are added one after another, until what the
+    rest can add is too little.
+
+    `floor` is a score that results have to reach.
     """
     n = start.size
     k = top_scores.size
     windows = (size + WINDOW - 1) // WINDOW
-    own = np.zeros((n, windows), np.float32)  # the most a clause can add in a window
-    begin = np.zeros((n, windows + 1), np.uint32)  # where its list stands there, from the list's start
-    promise = np.zeros(windows)
+    short = 0
+    while short < n and row[short] < 0:
+        short += 1
+    bounds = np.zeros(windows * BLOCKS, np.float32)
+    step = np.empty(n, np.float32)
+    total_weight = 0.0
     for i in range(n):
-        if row[i] >= 0:
-            w = weight[i]
-            for window in range(windows):
-                best = window_best[row[i] * windows + window]
-                if best > 0:
-                    own[i, window] = w - w / saturation[best - 1]
-                    promise[window] += own[i, window]
-            begin[i] = window_starts[row[i] * (windows + 1) : (row[i] + 1) * (windows + 1)]
+        w = weight[i]
+        total_weight += w
+        step[i] = w / np.float32(STEPS)
+        if i >= short:
+            add_bounds(bounds, block_steps[row[i]], step[i])
         else:
             lists = extra_documents if extra[i] else documents
-            last = np.int64(-1)
-            for at in range(start[i], end[i]):
-                here = np.int64(lists[at]) // WINDOW
-                if here != last:
-                    own[i, here] = most[i]
-                    promise[here] += most[i]
-                    begin[i, here] = at - start[i]
-                    last = here
-                begin[i, here + 1] = at + 1 - start[i]
-    filtered = allowed.size > 0
-    if filtered:
-        for window in range(windows):
-            first = np.int64(window) * WINDOW
-            if promise[window] > 0.0 and not any_allowed(allowed, first, min(first + WINDOW, size)):
-                promise[window] = 0.0
-    bound = np.zeros(n + 1)  # [i]: the most that lists i.. can add in this window
-    sums = np.full(WINDOW, -1.0)
-    touched = np.empty(WINDOW, np.int64)
-    count = 0
-    threshold = 0.0
-    for turn in range(SEEDS + windows):
-        window = np.int64(turn - SEEDS) if turn >= SEEDS else np.int64(np.argmax(promise))
-        if promise[window] < threshold or promise[window] == 0.0:
-            continue
-        promise[window] = 0.0
-        first = window * WINDOW
-        walked = n
-        bound[n] = 0.0
-        for i in range(n - 1, -1, -1):
-            bound[i] = bound[i + 1] + own[i, window]
-            if bound[i] < threshold:
-                walked = i
-        found = 0
-        for i in range(walked):
-            if own[i, window] == 0.0:
-                continue
-            lists = extra_documents if extra[i] else documents
             list_codes = extra_codes if extra[i] else codes
-            w = weight[i]
-            for at in range(start[i] + begin[i, window], start[i] + begin[i, window + 1]):
-                place = np.int64(lists[at]) - first
-                score = w - w / saturation[list_codes[at]]
-                if sums[place] < 0.0:
-                    sums[place] = score
-                    touched[found] = place
-                    found += 1
-                else:
-                    sums[place] += score
-        for t in range(found):
-            place = touched[t]
-            total = sums[place]
-            sums[place] = -1.0
-            document = first + place
-            if filtered and not allowed[document]:
+            for at in range(start[i], end[i]):
+                bounds[np.int64(lists[at]) >> BLOCK_BITS] += w - w / saturation[list_codes[at]]
+    # Floats that are not negative are ordered as integers.
+    by_four, by_sixteen = np.empty(bounds.size // 4, np.int32), np.empty(bounds.size // 16, np.int32)
+    bits = np.empty(windows, np.int32)
+    highest_of_four(bounds.view(np.int32), by_four)
+    highest_of_four(by_four, by_sixteen)
+    highest_of_four(by_sixteen, bits)
+    promise = bits.view(np.float32)
+    groups = np.empty((windows + GROUP - 1) // GROUP, np.int64)  # the best window of each group of windows
+    for group in range(groups.size):
+        groups[group] = highest_in(bits, group * GROUP, min(group * GROUP + GROUP, windows))
+    # A sum of n float32 is known to within n * 2^-24 of itself, w - w / x to within 2^-22 of w.
+    share = 1.0 - (2 * n + 8) * 2.0**-24
+    lost = total_weight * 2.0**-22
+    filtered = allowed.size > 0
+    cursor = start.copy()
+    stop = end.copy()
+    begin = start.copy()  # of the short lists: where the windows in turn have come to
+    rest = np.zeros(n + 1)  # [i]: the most that long lists i.. can add in this block
+    sums = np.full(BLOCK, -1.0)
+    count = 0
+    threshold = floor * (1.0 - SLACK)
+    reach = threshold * share - lost
+    for turn in range(SEEDS + windows):
+        seeding = turn < SEEDS
+        group = 0
+        if seeding:
+            for other in range(1, groups.size):
+                if bits[groups[other]] > bits[groups[group]]:
+                    group = other
+        window = groups[group] if seeding else np.int64(turn - SEEDS)
+        top = promise[window]
+        if top < reach or top == 0.0:
+            continue
+        first = window * WINDOW
+        for i in range(short):
+            lists = extra_documents if extra[i] else documents
+            cursor[i] = advance(lists, begin[i], end[i], first)
+            if not seeding:
+                begin[i] = cursor[i]
+        for i in range(short, n):
+            at = row[i] * (windows + 1) + window
+            cursor[i] = start[i] + window_starts[at]
+            stop[i] = start[i] + window_starts[at + 1]
+        left = np.float32(0.0)
+        for block in range(window * BLOCKS, (window + 1) * BLOCKS):
+            bound = bounds[block]
+            if bound < reach or bound == 0.0:
                 continue
+            if seeding and bound < top:
+                left = max(left, bound)
+                continue
+            bounds[block] = 0.0
+            first = block * BLOCK
+            limit = first + BLOCK
+            if filtered and not any_allowed(allowed, first, min(limit, size)):
+                continue
+            for i in range(n - 1, short - 1, -1):
+                rest[i] = rest[i + 1] + step[i] * np.float64(block_steps[row[i], block])
+            best = 0.0
             hopeless = False
-            for i in range(walked, n):
-                if total + bound[i] < threshold:
-                    hopeless = True
-                    break
-                if own[i, window] == 0.0:
-                    continue
+            for i in range(n):
+                if i >= short:
+                    if best + rest[i] < reach:
+                        hopeless = True
+                        break
+                    if block_steps[row[i], block] == 0:
+                        continue
                 lists = extra_documents if extra[i] else documents
-                stop = start[i] + begin[i, window + 1]
-                at = place_of(lists, start[i] + begin[i, window], stop, document)
-                if at < stop and lists[at] == document:
-                    list_codes = extra_codes if extra[i] else codes
-                    total += weight[i] - weight[i] / saturation[list_codes[at]]
-            if hopeless or total < threshold:
-                continue
-            if excluded(document, documents, extra_documents, not_start, not_end, not_extra):
-                continue
-            count = insert(top_documents, top_scores, count, document, np.float32(total))
-            if count == k:
-                threshold = top_scores[k - 1] * (1.0 - SLACK)
+                list_codes = extra_codes if extra[i] else codes
+                at = place_of(lists, cursor[i], stop[i], first)
+                w = weight[i]
+                while at < stop[i] and lists[at] < limit:
+                    place = np.int64(lists[at]) - first
+                    total = max(sums[place], 0.0) + np.float64(w - w / saturation[list_codes[at]])
+                    sums[place] = total
+                    best = max(best, total)
+                    at += 1
+                cursor[i] = at
+            if not hopeless and best >= threshold:
+                for place in range(BLOCK):
+                    total = sums[place]
+                    if total < threshold:
+                        continue
+                    document = first + place
+                    if filtered and not allowed[document]:
+                        continue
+                    if excluded(document, documents, extra_documents, not_start, not_end, not_extra):
+                        continue
+                    count = insert(top_documents, top_scores, count, document, np.float32(total))
+                    if count == k:
+                        threshold = max(threshold, top_scores[k - 1] * (1.0 - SLACK))
+                        reach = threshold * share - lost
+            sums[:] = -1.0
+        if seeding:
+            promise[window] = left
+            groups[group] = highest_in(bits, group * GROUP, min(group * GROUP + GROUP, windows))
     return count
 
 
@@ -210,10 +276,13 @@ def search_all(
     documents, codes, extra_documents, extra_codes, saturation,
     must_start, must_end, must_extra, must_weight,
     start, end, extra, weight, most,
-    not_start, not_end, not_extra, allowed,
+    not_start, not_end, not_extra, allowed, floor,
     top_documents, top_scores,
 ):  # fmt: skip
-    """Passages that match every MUST clause (shortest list first) and no MUST_NOT clause; SHOULD clauses add."""
+    """Passages that match every MUST clause (shortest list first) and no MUST_NOT clause; SHOULD clauses add.
+
+    `floor` is a score that results have to reach.
+    """
     k = top_scores.size
     n = start.size
     required = must_start.copy()
@@ -223,7 +292,7 @@ def search_all(
         bound[i] = bound[i + 1] + most[i]
     filtered = allowed.size > 0
     count = 0
-    threshold = -1.0
+    threshold = floor * (1.0 - SLACK)
     lead = extra_documents if must_extra[0] else documents
     while required[0] < must_end[0]:
         document = np.int64(lead[required[0]])
