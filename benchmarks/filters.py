@@ -1,4 +1,4 @@
-"""What a filter costs: `refine` and `search` over a whole index, and over parts of it by metadata.
+"""What a filter costs: `refine` and `search` over a whole index, and over parts of it by metadata; what facets cost.
 
 The index has a `year` by hash, a `folder` by place and a `shelf` by hash, so that filters leave 94 %, half, a tenth, a
 thousandth, or one stretch of its passages. States are those of `refinements.py`. Times are CPU time of one thread; the
@@ -26,6 +26,7 @@ import numpy as np
 from orienteer.data import read_questions
 from orienteer.data.passage import Passage
 from orienteer.engine import EmbeddedEngine, build_index, open_index
+from orienteer.engine.facets import facets
 from orienteer.query import Query
 from refinements import SEED, K, State, states_of
 
@@ -53,6 +54,7 @@ def measure(index: Path, questions: Path, count: int) -> dict[str, Any]:
         "passages": len(engine), "states": len(states), "refinements": sum(len(state.candidates) for state in states),
         "unfiltered": whole, "filters": {},
     }  # fmt: skip
+    report["facets_s"] = _facets(engine)
     for name, where in FILTERS.items():
         started = time.process_time()
         narrowed = engine.filtered(where)
@@ -64,6 +66,17 @@ def measure(index: Path, questions: Path, count: int) -> dict[str, Any]:
             "search_ratio": round(times["search_ms"] / whole["search_ms"], 3),
         }  # fmt: skip
     return report
+
+
+def _facets(engine: EmbeddedEngine) -> dict[str, float]:
+    """CPU seconds of all facets: the first time, which reads the metadata; again; behind a choice, new and known."""
+    seconds = {}
+    choice = {"folder": ["part-3"]}
+    for name, chosen in (("first", {}), ("again", {}), ("a choice", choice), ("the same choice", choice)):
+        started = time.process_time()
+        facets(engine, chosen)
+        seconds[name] = round(time.process_time() - started, 3)
+    return seconds
 
 
 def _times(engine: EmbeddedEngine, states: list[State], asked: list[str]) -> dict[str, float]:

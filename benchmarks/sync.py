@@ -1,4 +1,4 @@
-"""What one new file costs a large index while it is searched: `sync` from a folder, and the commit of 100 passages.
+"""What one new file costs a large index while it is searched: `sync`, `sync --watch`, and the commit of 100 passages.
 
     python benchmarks/sync.py INDEX [--rounds 5] [--out results/sync/sync.json]
 
@@ -20,7 +20,7 @@ from typing import Any
 from orienteer.data.passage import Passage
 from orienteer.engine import open_index, update_index
 from orienteer.engine.embedded.current import CurrentEngines
-from orienteer.engine.embedded.folder_sync import sync_folder
+from orienteer.engine.embedded.folder_sync import sync_folder, watch_folder
 from orienteer.engine.embedded.store import read_manifest
 from orienteer.query import Query
 
@@ -57,6 +57,7 @@ def measure(index: Path, rounds: int) -> dict[str, Any]:
             while not len(engines["index"].search(Query(word), 1)):
                 time.sleep(0.01)
             rows.append({"sync_s": synced, "process_cpu_s": used, "served_s": time.perf_counter() - started})
+        watched = _watch(Path(folder), index, engines, run, rounds)
         added = []
         for number in range(rounds):
             new = [
@@ -71,9 +72,36 @@ def measure(index: Path, rounds: int) -> dict[str, Any]:
     return {
         "passages": manifest.passages, "delta": manifest.counts["passages"] if manifest.base is not None else 0,
         "first_sync_s": round(first.seconds, 2), "one_file": [{k: round(v, 2) for k, v in row.items()} for row in rows],
+        "watch": [{k: round(v, 2) for k, v in row.items()} for row in watched],
         "add_100_passages_s": [round(seconds, 2) for seconds in added],
         "searches_meanwhile": done[0], "errors": errors, "load_average": round(os.getloadavg()[0], 1),
     }  # fmt: skip
+
+
+def _watch(folder: Path, index: Path, engines: CurrentEngines, run: str, rounds: int) -> list[dict[str, float]]:
+    """Seconds from writing a file until `watch_folder` has committed it, and until a server finds it."""
+    stop, commits = threading.Event(), threading.Semaphore(0)
+
+    def follow() -> None:
+        for _ in watch_folder(folder, index, stop=stop.is_set):
+            commits.release()
+
+    watching = threading.Thread(target=follow)
+    watching.start()
+    commits.acquire()  # the first look
+    rows = []
+    for number in range(rounds):
+        word = f"gleam{run}x{number}"
+        Path(folder, f"watched{number}.txt").write_text(f"The {word} is kept on a shelf of the harbour office.\n")
+        started = time.perf_counter()
+        commits.acquire()
+        committed = time.perf_counter() - started
+        while not len(engines["index"].search(Query(word), 1)):
+            time.sleep(0.01)
+        rows.append({"committed_s": committed, "served_s": time.perf_counter() - started})
+    stop.set()
+    watching.join()
+    return rows
 
 
 def main() -> None:

@@ -114,7 +114,7 @@ def test_a_file_of_200_mb_among_all_others_is_indexed_in_bounded_memory(tmp_path
     sys.path.insert(0, str(Path(__file__).parent / "data"))
     from make_documents import UNREADABLE, make_documents
 
-    make_documents(tmp_path / "documents", large=True)
+    make_documents(tmp_path / "documents", megabytes=200)
     command = [sys.executable, "-c", _MEASURED, str(tmp_path / "documents"), str(tmp_path / "index")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     passages, unreadable, megabytes = map(int, done.stdout.split())

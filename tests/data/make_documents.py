@@ -1,8 +1,8 @@
 """Makes a folder with a document of every format, and broken, encrypted, empty and foreign files beside them.
 
-    python tests/data/make_documents.py FOLDER [--large]
+    python tests/data/make_documents.py FOLDER [MEGABYTES]
 
-`FACTS` says which word only one file has; `UNREADABLE` which files cannot be read. --large adds a text of 200 MB.
+`FACTS` says which word only one file has; `UNREADABLE` which files cannot be read. MEGABYTES adds a text of that size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ UNREADABLE = {
 }  # fmt: skip
 
 
-def make_documents(folder: Path, *, large: bool = False) -> None:
+LAST_OF_LARGE = "what does the last entry name"
+
+
+def make_documents(folder: Path, *, megabytes: int = 0) -> None:
     import gzip
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,9 +77,9 @@ def make_documents(folder: Path, *, large: bool = False) -> None:
     write("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(50))
     write("binary.txt", bytes(range(256)) * 8)
     write(".hidden.txt", "never read\n")
-    if large:
+    if megabytes:
         with (folder / "large.txt").open("w") as out:
-            for number in range(20_000):
+            for number in range(100 * megabytes):
                 out.write(f"{PROSE * 98}Entry {number} of the log.\n\n")
             out.write("The last entry names the wombatorium.\n")
 
@@ -129,4 +132,4 @@ def epub(path: Path, body: str) -> None:
 
 
 if __name__ == "__main__":
-    make_documents(Path(sys.argv[1]), large="--large" in sys.argv[2:])
+    make_documents(Path(sys.argv[1]), megabytes=int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -60,7 +60,7 @@ def test_passages_know_title_section_page_folder_and_date(documents):
     assert by_file["novel.epub"].metadata["language"] == "en"
     assert by_file["reports/2021/deep.md"].metadata["folder"] == "reports/2021"
     assert by_file["prices.csv"].metadata["year"] == 1911
-    assert by_file["report.pdf"].source == "report.pdf, page 1"
+    assert by_file["report.pdf"].source == "report.pdf, pages 1–2"
 
 
 def test_a_word_divided_at_a_lines_end_is_whole_and_a_sentence_over_pages_too(documents):
@@ -100,6 +100,25 @@ def test_running_heads_of_a_pdf_are_left_out(tmp_path):
     text = " ".join(block.text for block in read_document(tmp_path / "a.pdf").blocks)
     assert "handbook" not in text
     assert text.count("Chapter text") == 7
+
+
+def test_running_heads_that_are_written_after_the_text_are_left_out(tmp_path):
+    words = ["wind", "rain", "snow", "hail", "fog", "frost", "sun"]
+    pages = [[f"Chapter text of {word} goes on", "Station handbook", f"file:///book {len(word)}/7"] for word in words]
+    (tmp_path / "a.pdf").write_bytes(pdf(pages))
+    text = " ".join(block.text for block in read_document(tmp_path / "a.pdf").blocks)
+    assert "handbook" not in text
+    assert "book" not in text
+    assert text.count("Chapter text") == 7
+
+
+def test_a_passage_over_a_pages_end_names_both_pages(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(pdf([["The lamp was lit by"], ["Signe Berg."], ["Another page."]]))
+    [passage] = read_passages(tmp_path)
+    assert (passage.metadata["page"], passage.metadata["last_page"]) == (1, 3)
+    (tmp_path / "a.pdf").write_bytes(pdf([["All on one page."]]))
+    [passage] = read_passages(tmp_path)
+    assert "last_page" not in passage.metadata
 
 
 def test_a_page_without_a_main_part_is_read_whole_but_for_its_menus():

@@ -18,6 +18,8 @@ from orienteer.data.passage import Passage
 from orienteer.engine import ReferenceEngine, build_index, open_index, update_index
 from orienteer.engine.embedded import build
 from orienteer.engine.embedded.current import CurrentEngines
+from orienteer.engine.embedded.segmented_engine import SegmentedEngine
+from orienteer.engine.embedded.store import read_manifest
 
 NEW = Passage("zeppelin-1", "Zeppelin", "The zeppelin moored at the lighthouse in the storm.", {"year": 1931})
 DATED = [replace(passage, metadata={"year": 1900 + number}) for number, passage in enumerate(PASSAGES)]
@@ -137,3 +139,37 @@ def test_the_tool_server_takes_filters_and_follows_its_index(folder: Path, engin
             assert [each["untrusted_id"] for each in searched.structured_content["passages"]] == ["zeppelin-1"]
 
     asyncio.run(asyncio.wait_for(ask(), 60))
+
+
+def test_a_delta_that_has_grown_is_merged_in_the_background_once_nothing_changes(
+    folder: Path, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "delta_limit", lambda passages: 4)
+    engines = CurrentEngines({"lighthouses": open_index(folder, threads=1)}, poll=0.02, quiet=0.1)
+    try:
+        client = make_client(engines=engines)
+        update_index(folder, add=[NEW])
+        wait_until(lambda: found(client, "zeppelin") == ["zeppelin-1"])
+        wait_until(lambda: read_manifest(folder).base is None)
+        wait_until(lambda: not isinstance(engines["lighthouses"], SegmentedEngine))
+        assert found(client, "zeppelin") == ["zeppelin-1"]
+    finally:
+        engines.close()
+
+
+def test_a_small_delta_and_a_folder_that_may_not_be_written_are_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "delta_limit", lambda passages: 100)
+    update_index(folder, add=[NEW])
+    merged: list[Path] = []
+    engines = CurrentEngines({"lighthouses": open_index(folder)}, poll=0.01, quiet=0.0, merge=merged.append)
+    wait_until(lambda: engines._looked_at["lighthouses"])
+    engines.close()
+    assert merged == []
+    monkeypatch.setattr(build, "delta_limit", lambda passages: 4)
+    monkeypatch.setattr("orienteer.engine.embedded.current.os.access", lambda folder, mode: False)
+    engines = CurrentEngines({"lighthouses": open_index(folder)}, poll=0.01, quiet=0.0, merge=merged.append)
+    wait_until(lambda: engines._looked_at["lighthouses"])
+    engines.close()
+    assert merged == []

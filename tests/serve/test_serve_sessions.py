@@ -37,7 +37,8 @@ def refine(client: TestClient, session: dict[str, Any], op: str, term: str, **op
 
 
 def test_a_session_over_http_is_the_one_that_the_command_line_plays(client: TestClient, engine: EmbeddedEngine) -> None:
-    agent = make_agent("prf-answer", engine, Settings(steps=3))  # one without notes, which only a server asks for
+    # One without notes, which only a server asks for.
+    agent = make_agent("prf-answer", engine, Settings(steps=3, order="agreement"))
     environment = Environment(engine, LexicalReader(), agent.settings)
     [alone] = run_sessions(environment, agent.agent, [Question("ask", LAMP, ("Maren Holt",))]).sessions
     session = ask(client, answers=["Maren Holt"], agent="prf-answer")
@@ -50,7 +51,7 @@ def test_a_session_over_http_is_the_one_that_the_command_line_plays(client: Test
 
 
 def test_a_step_tells_what_it_brought_in_and_pushed_out(client: TestClient) -> None:
-    session = ask(client, "who keeps the lamp on the rock", agent="bm25+ps")
+    session = ask(client, "who keeps the lamp on the rock", agent="bm25+ps[order=ps]")
     refined = refine(client, session, "-", "tower").json()
     last = refined["steps"][-1]
     assert last["entered"] == ["ardle-1", "same-1"]

@@ -23,11 +23,13 @@ class Passage:
 
     @property
     def source(self) -> str:
-        """Where it stands, for people: `manual.pdf, page 3`; empty for a passage that is of no document."""
+        """Where it stands, for people: `manual.pdf, pages 3–4`; empty for a passage that is of no document."""
         known = self.metadata
         if not (file := known.get("file")):
             return ""
-        place = f"page {known['page']}" if "page" in known else known.get("section", "")
+        place = known.get("section", "")
+        if "page" in known:
+            place = f"pages {known['page']}–{known['last_page']}" if "last_page" in known else f"page {known['page']}"
         return f"{file}, {place}" if place else str(file)
 
 

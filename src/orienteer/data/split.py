@@ -52,6 +52,7 @@ class Piece:
     text: str
     section: str
     page: int | None
+    last_page: int | None
     start: int
     end: int
 
@@ -64,6 +65,7 @@ class _Part:
     start: int
     line: int
     page: int | None
+    last_page: int | None
     words: int
 
 
@@ -101,8 +103,8 @@ def _pieces(
         if text := "\n\n".join(filter(None, texts)):
             first, last = (*repeated, *group)[0], group[-1]
             yield Piece(
-                first.line, ": ".join(path), text, " > ".join(path[1:]), first.page, first.start,
-                last.start + len(last.text),
+                first.line, ": ".join(path), text, " > ".join(path[1:]), first.page, last.last_page,
+                first.start, last.start + len(last.text),
             )  # fmt: skip
 
 
@@ -112,7 +114,9 @@ def _parts(block: Block, split: Split) -> Iterator[_Part]:
         kept = text.strip()
         if kept:
             before = text[: len(text) - len(text.lstrip())]
-            yield _Part(kept, start + len(before), line and line + before.count("\n"), block.page, words(text))
+            lines = line and line + before.count("\n")
+            last_page = block.last_page or block.page
+            yield _Part(kept, start + len(before), lines, block.page, last_page, words(text))
         start += len(text)
         line += text.count("\n") if line else 0
 
@@ -141,7 +145,7 @@ def _tail(group: list[_Part], overlap: int) -> list[_Part]:
         tail = part.text[start:]
         if 0 < (size := words(tail)) <= overlap and tail.strip():
             lines = part.text[:start].count("\n")
-            return [_Part(tail, part.start + start, part.line and part.line + lines, part.page, size)]
+            return [_Part(tail, part.start + start, part.line and part.line + lines, part.page, part.last_page, size)]
     return []
 
 

@@ -71,6 +71,8 @@ def passages(path: Path, name: str, split: Split | None = None) -> Iterator[tupl
         place: dict[str, Any] = {"start": piece.start, "end": piece.end}
         if piece.page is not None:
             place["page"] = piece.page
+            if piece.last_page != piece.page:
+                place["last_page"] = piece.last_page
         if piece.section:
             place["section"] = piece.section
         yield piece.line, Passage(f"{name}#{count}", piece.title, piece.text, fields | known | place)
@@ -90,7 +92,7 @@ def _row_pieces(blocks: Iterable[Block], title: str) -> Iterator[tuple[Piece, di
         fields = dict(block.fields)
         naming = next((str(value) for name, value in fields.items() if name.lower() in _NAMING), "")
         shown = f"{title}: {naming}" if naming and words(naming) <= 20 else title
-        yield Piece(block.line, shown, block.text, "", None, block.start, block.start + len(block.text)), fields
+        yield Piece(block.line, shown, block.text, "", None, None, block.start, block.start + len(block.text)), fields
 
 
 def questions(blocks: Iterable[bytes], bad: Report) -> Iterator[tuple[int, Question]]:

@@ -139,7 +139,7 @@ class AgentCache:
         with self._lock:
             if key not in self._agents:
                 searched = filtered(engine, where)
-                made = at_lower_priority(partial(make_agent, base, searched, Settings(), **(options or {})))
+                made = at_lower_priority(partial(make_agent, base, searched, None, **(options or {})))
                 made = replace(made, agent=with_spelling(made.agent, searched))
                 # A session goes on in the generation, and behind the filter, in which it began.
                 self._agents[key] = made if made.engine is not None else replace(made, engine=searched)

@@ -63,7 +63,7 @@ class AppState:
         self.thumbs_file = saved / "thumbs" / "thumbs.jsonl"  # sessions are the files of `saved` itself
         self.learned = LearnedRankings(saved / "thumbs" / "learned.json")
         self.heavy = asyncio.Semaphore(1)  # tuning, learning and finding queries, one at a time
-        self.metrics = Metrics()
+        self.metrics = Metrics(engines)
         self.agents = AgentCache(engines, limits, agents)
         self.default_agent = agents[0] if agents else AGENT
         self.worker = SessionWorker(engines, reader, limits.batch, self.metrics.batch.labels("moves").observe)

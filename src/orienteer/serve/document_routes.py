@@ -83,12 +83,12 @@ async def list_facets(request: Request, wanted: FacetsRequest) -> FacetsView:
 async def source_page(
     request: Request, id: Annotated[PassageId, Parameter()], index: Annotated[IndexName, Parameter()] = ""
 ) -> Response:
-    """The page of the PDF that a passage is from, drawn, with the passage marked."""
+    """The page of the PDF that a passage is from, drawn, with it marked; both where it goes on over the page's end."""
     state = state_of(request)
     name = state.index(index)
     [passage] = await asyncio.to_thread(state.engines[name].passages, [id])
-    path, page = await asyncio.to_thread(state.sources.pdf_of, name, passage, state.documents())
-    return Response(await state.sources.draw(path, page, passage.text), media_type="image/png")
+    path, pages = await asyncio.to_thread(state.sources.pdf_of, name, passage, state.documents())
+    return Response(await state.sources.draw(path, pages, passage.text), media_type="image/png")
 
 
 @router.get("/source/file", response_class=Response, responses=_PDF)

@@ -1,6 +1,6 @@
-"""Draws a page of a PDF with a passage marked, in a process of its own.
+"""Draws the pages of a PDF that a passage stands on, one below the other, with it marked, in a process of its own.
 
-    python pdf_page.py FILE PAGE < passage > page.png
+    python pdf_page.py FILE PAGE LAST_PAGE < passage > page.png
 
 Imports nothing of Orienteer, so that it starts quickly; a file that breaks PDFium breaks this process only.
 """
@@ -19,7 +19,8 @@ import pypdfium2
 from numpy.typing import NDArray
 
 WIDTH = 1100  # pixels
-_TALLEST = 3000
+_TALLEST = 3000  # a page
+_MOST, _GAP = 3, 12  # pages, and pixels between them
 _WORDS = 5  # of the passage that are looked for at a time
 _MEMORY, _SECONDS = 4 << 30, 20
 _MARK = np.array([255, 232, 120], np.uint16)  # multiplied with the page, as a text marker does
@@ -27,9 +28,20 @@ _MARK = np.array([255, 232, 120], np.uint16)  # multiplied with the page, as a t
 Pixels = NDArray[np.uint8]
 
 
-def main(file: str, number: int, passage: str) -> bytes:
-    """The page, counted from 1, as PNG."""
-    page = pypdfium2.PdfDocument(file)[number - 1]
+def main(file: str, first: int, last: int, passage: str) -> bytes:
+    """The pages, counted from 1, as PNG; at most three."""
+    document = pypdfium2.PdfDocument(file)
+    pages = [_drawn(document[number - 1], passage) for number in range(first, min(last, first + _MOST - 1) + 1)]
+    width = max(page.shape[1] for page in pages)
+    stacked: list[Pixels] = []
+    for page in pages:
+        if stacked:
+            stacked.append(np.full((_GAP, width, 3), 120, np.uint8))
+        stacked.append(np.pad(page, ((0, 0), (0, width - page.shape[1]), (0, 0)), constant_values=255))
+    return png(np.concatenate(stacked))
+
+
+def _drawn(page: Any, passage: str) -> Pixels:
     width, height = page.get_size()
     scale = min(WIDTH / max(width, 1.0), _TALLEST / max(height, 1.0))
     pixels = np.array(page.render(scale=scale, rev_byteorder=True).to_numpy()[:, :, :3])
@@ -37,7 +49,7 @@ def main(file: str, number: int, passage: str) -> bytes:
         rows = slice(max(0, int((height - top) * scale) - 1), max(0, int((height - bottom) * scale) + 2))
         columns = slice(max(0, int(left * scale) - 1), max(0, int(right * scale) + 2))
         pixels[rows, columns] = pixels[rows, columns].astype(np.uint16) * _MARK // 255
-    return png(pixels)
+    return pixels
 
 
 def _boxes(text: Any, passage: str) -> set[tuple[float, float, float, float]]:
@@ -72,4 +84,4 @@ def png(pixels: Pixels) -> bytes:
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
-    sys.stdout.buffer.write(main(sys.argv[1], int(sys.argv[2]), sys.stdin.read()))
+    sys.stdout.buffer.write(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.stdin.read()))

@@ -30,17 +30,17 @@ class SourceFiles:
         self._folders = {name: folder.resolve() for name, folder in folders.items()}
         self._drawing = asyncio.Semaphore(_DRAWN_AT_ONCE)
 
-    def pdf_of(self, index: str, passage: Passage, more: Mapping[str, Path]) -> tuple[Path, int]:
-        """The passage's PDF file and page; `more` are further folders by index.
+    def pdf_of(self, index: str, passage: Passage, more: Mapping[str, Path]) -> tuple[Path, range]:
+        """The passage's PDF file and its pages; `more` are further folders by index.
 
         The index may come from a stranger, so its names are not trusted: the file must lie in the folder, with all
         links followed, and have the content that was indexed.
         """
         folder = self._folders.get(index) or more.get(index)
-        name, page = passage.metadata.get("file"), passage.metadata.get("page")
+        name, pages = passage.metadata.get("file"), _pages(passage)
         if folder is None:
             raise NoSourceError(f"where the documents of {index!r} lie is not known; start the server with --documents")
-        if not isinstance(name, str) or not name.lower().endswith(".pdf") or type(page) is not int or page < 1:
+        if not isinstance(name, str) or not name.lower().endswith(".pdf") or pages is None:
             raise NoSourceError("this passage is of no page of a PDF file")
         try:
             root = folder.resolve()
@@ -53,7 +53,7 @@ class SourceFiles:
                 raise NoSourceError(f"{name}: the file has changed since it was indexed; index it again")
         except (OSError, ValueError):
             raise NoSourceError(f"{name}: the file is no longer in its folder") from None
-        return path, page
+        return path, pages
 
     def has_pdf(self, index: str, passage: Passage, more: Mapping[str, Path]) -> bool:
         """Whether the passage's page can be shown."""
@@ -63,11 +63,11 @@ class SourceFiles:
             return False
         return True
 
-    async def draw(self, path: Path, page: int, passage: str) -> bytes:
-        """The page as PNG, with the passage marked."""
+    async def draw(self, path: Path, pages: range, passage: str) -> bytes:
+        """The pages as PNG, with the passage marked."""
         async with self._drawing:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, str(_SCRIPT), str(path), str(page), stdin=asyncio.subprocess.PIPE,
+                sys.executable, str(_SCRIPT), str(path), str(pages[0]), str(pages[-1]), stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
             try:
@@ -80,5 +80,11 @@ class SourceFiles:
                     process.kill()
                     await process.wait()
         if process.returncode or not picture.startswith(b"\x89PNG"):
-            raise NoSourceError(f"{path.name}: page {page} cannot be drawn")
+            raise NoSourceError(f"{path.name}: page {pages[0]} cannot be drawn")
         return picture
+
+
+def _pages(passage: Passage) -> range | None:
+    first = passage.metadata.get("page")
+    last = passage.metadata.get("last_page", first)
+    return range(first, last + 1) if type(first) is int and type(last) is int and 1 <= first <= last else None

@@ -26,14 +26,14 @@ def _tsv(blocks: Iterable[bytes]) -> Document:
 
 _STREAMS: dict[str, Callable[[Iterable[bytes]], Document]] = {
     ".txt": plain_text, ".text": plain_text, ".md": markdown, ".markdown": markdown, ".rst": restructured_text,
-    ".html": html, ".htm": html, ".xhtml": html, ".csv": _csv, ".tsv": _tsv,
+    ".log": plain_text, ".html": html, ".htm": html, ".xhtml": html, ".csv": _csv, ".tsv": _tsv,
 }  # fmt: skip
 _FILES: dict[str, Callable[[Path], Document]] = {".pdf": pdf, ".docx": docx, ".epub": epub}
 
 
 def is_document(path: Path) -> bool:
     """Whether the name is that of a format that can be read."""
-    return path.suffix.lower() in _FILES or Path(plain_name(path)).suffix.lower() in _STREAMS
+    return path.suffix.lower() in _FILES or _stream(path) is not None
 
 
 def read_document(path: Path) -> Document:
@@ -42,7 +42,13 @@ def read_document(path: Path) -> Document:
         return read(path)
     blocks = read_blocks(path)
     try:
-        return _STREAMS[Path(plain_name(path)).suffix.lower()](blocks)
+        return (_stream(path) or plain_text)(blocks)
     except BaseException:
         blocks.close()
         raise
+
+
+def _stream(path: Path) -> Callable[[Iterable[bytes]], Document] | None:
+    """What reads the file from its beginning to its end; a name in capitals, as README, is that of a text."""
+    name = Path(plain_name(path))
+    return plain_text if not name.suffix and name.name.isupper() else _STREAMS.get(name.suffix.lower())

@@ -12,7 +12,7 @@ class Block:
     """A heading (`level` 1, 2, …), a paragraph (`level` 0) or a row of a table.
 
     start   offset of `text` in the document's text
-    page    from 1, where the format has pages
+    page    from 1, where the format has pages; `last_page` where the text goes on over the page's end
     line    from 1, where the format has lines; else 0
     fields  a table row's columns by name
     """
@@ -21,6 +21,7 @@ class Block:
     start: int
     level: int = 0
     page: int | None = None
+    last_page: int | None = None
     line: int = 0
     fields: Mapping[str, Any] = field(default_factory=dict)
 

@@ -80,14 +80,14 @@ def _blocks(pages: Iterator[list[str]], sections: dict[int, list[tuple[int, str]
     running = _running_lines(first)
     open_text, open_start, open_page, at = "", 0, 0, 0
     for number, lines in enumerate(chain(first, pages)):
-        kept = [line for place, line in enumerate(lines) if (_mark(lines, place), _shape(line)) not in running]
+        kept = [line for place, line in enumerate(lines) if not running & _at_edge(lines, place)]
         text = "\n".join(kept).strip()
         headings = sections.get(number, [])
         if open_text:
             # The sentence that the page before began; a heading here ends it.
             found = None if headings else _SENTENCE_END.search(text[:1000])
             if found and text[: found.start()].strip():
-                yield Block(f"{open_text}\n{text[: found.end()]}", open_start, page=open_page)
+                yield Block(f"{open_text}\n{text[: found.end()]}", open_start, page=open_page, last_page=number + 1)
                 at, text = at + found.end(), text[found.end() :]
             else:
                 yield Block(open_text, open_start, page=open_page)
@@ -107,21 +107,24 @@ def _blocks(pages: Iterator[list[str]], sections: dict[int, list[tuple[int, str]
 
 
 def _running_lines(pages: list[list[str]]) -> set[tuple[int, str]]:
-    """Lines that stand at the same place, first or last, of most pages, whatever their numbers."""
+    """Lines that stand first or last on most pages, whatever their numbers; second or last but one where all is equal.
+
+    Some programs write the head of a page after its text.
+    """
     if len(pages) < 4:
         return set()
-    seen = Counter(
-        (place, _shape(lines[place])) for lines in pages for place in (0, -1) if len(lines) > 1 and lines[place].strip()
-    )
+    seen = Counter(each for lines in pages for place in range(len(lines)) for each in _at_edge(lines, place))
     return {line for line, count in seen.items() if count >= 0.6 * len(pages)}
 
 
-def _mark(lines: list[str], place: int) -> int:
-    return 0 if place == 0 else -1 if place == len(lines) - 1 else 1
-
-
-def _shape(line: str) -> str:
-    return _NUMBER.sub("0", line.strip())
+def _at_edge(lines: list[str], place: int) -> set[tuple[int, str]]:
+    """The line with its place from the top and from the bottom, where it is one of the two first or last."""
+    line = lines[place].strip()
+    if len(lines) < 2 or not line:
+        return set()
+    shape = _NUMBER.sub("0", line)
+    shapes = {0: shape, 1: line, -1: shape, -2: line}
+    return {(each, shapes[each]) for each in (place, place - len(lines)) if each in shapes}
 
 
 def _flowing(text: str) -> str:

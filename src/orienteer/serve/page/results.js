@@ -5,6 +5,7 @@ import { button, calm, el, number, plural } from "./dom.js";
 import { openMenu, worded } from "./words.js";
 import { copyCitation, openDocument } from "./sources.js";
 import { thumbs } from "./thumbs.js";
+import { title } from "./trail.js";
 import { whyTable } from "./why.js";
 
 const AROUND = 34; // words of a passage on either side of its answer, until the whole is asked for
@@ -186,7 +187,7 @@ export class Results {
       el("h4", null, "Pushed out at this step"),
       el("ul", null, this.step.left.map((id) => {
         const passage = this.session.passages[id];
-        return el("li", null, el("span", null, passage.title || id), el("span", { class: "ps-number" }, `PS ${number(passage.ps)}`));
+        return el("li", null, el("span", null, title(this.session, id)), el("span", { class: "ps-number" }, `PS ${number(passage.ps)}`));
       })),
     ];
   }

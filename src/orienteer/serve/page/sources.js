@@ -8,7 +8,7 @@ export async function openDocument(index, passage, onError) {
   try {
     const found = await api.get(`api/document?${new URLSearchParams({ id: passage.id, index })}`);
     const here = (each) => each.id === passage.id;
-    const page = found.pdf ? await pdfPage(index, passage.id, found.passages.find(here).metadata.page, onError) : null;
+    const page = found.pdf ? await pdfPage(index, passage.id, found.passages.find(here).metadata, onError) : null;
     const dialog = el(
       "dialog",
       { class: `document${page ? " with-page" : ""}`, "aria-labelledby": "document-title", onclose: () => dialog.remove() },
@@ -30,10 +30,12 @@ export async function openDocument(index, passage, onError) {
   }
 }
 
-/** The page as the server draws it, the passage marked, and a link to the file at this page. */
-async function pdfPage(index, id, number, onError) {
+/** The page as the server draws it, or both where the passage goes on over its end, the passage marked, and a link
+ * to the file at this page. */
+async function pdfPage(index, id, { page: number, last_page: last }, onError) {
+  const pages = last ? `Pages ${number} and ${last}` : `Page ${number}`;
   const query = new URLSearchParams({ id, index });
-  const picture = el("img", { class: "pdf-page", alt: `Page ${number}, the passage marked` });
+  const picture = el("img", { class: "pdf-page", alt: `${pages}, the passage marked` });
   picture.src = await dataAddress(await api.blob(`api/source/page?${query}`));
   const open = el("a", {
     href: `api/source/file?${query}#page=${number}`, target: "_blank", rel: "noopener",
@@ -47,7 +49,7 @@ async function pdfPage(index, id, number, onError) {
       }
     },
   }, `Open the PDF at page ${number}`);
-  return el("figure", { class: "pdf", tabindex: "0", role: "region", "aria-label": `Page ${number}` }, el("figcaption", null, open), picture);
+  return el("figure", { class: "pdf", tabindex: "0", role: "region", "aria-label": pages }, el("figcaption", null, open), picture);
 }
 
 /** Pictures come from this host or stand in the page itself; the security policy allows nothing else. */

@@ -58,7 +58,14 @@ function changes(session, step) {
   ];
 }
 
-const title = (session, id) => session.passages[id]?.title || id;
+/** A passage's title; with its page where another passage of the session has the same title. */
+export function title(session, id) {
+  const passage = session.passages[id];
+  if (!passage?.title) return id;
+  const [page] = passage.source?.match(/, pages? [\d–]+$/) ?? [""];
+  const twins = Object.values(session.passages).filter((each) => each.title === passage.title).length > 1;
+  return twins ? passage.title + page : passage.title;
+}
 
 /** Whether a change of the score is one, once it is written with two digits. */
 export const tone = (change) => (change >= 0.005 ? "up" : change <= -0.005 ? "down" : "same");
