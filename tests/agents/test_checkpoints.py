@@ -43,15 +43,17 @@ def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AgentSpec:
 
 def test_a_bare_name_is_the_shipped_checkpoint(engine: Engine, tmp_path: Path) -> None:
     entry = make_agent("learned-A[steps=3]", engine)
-    assert (entry.name, entry.settings) == ("learned-A[steps=3]", Settings(steps=3))
+    assert (entry.name, entry.settings) == ("learned-A[steps=3]", Settings(steps=3, order="agreement"))
     assert MADE[0].folder == tmp_path / "shipped" / "A"
 
 
 @pytest.mark.parametrize("folder", ["mine", "my [old] ones", "a=b"])
 def test_a_folder_after_the_equals_sign_is_taken_instead(folder: str, engine: Engine, tmp_path: Path) -> None:
     (tmp_path / folder).mkdir()
-    assert make_agent(f"learned-B={tmp_path / folder}[steps=3;seed=1]", engine).settings == Settings(steps=3, seed=1)
-    assert make_agent(f"learned-B = {tmp_path / folder}[]", engine).settings == Settings()
+    assert make_agent(f"learned-B={tmp_path / folder}[steps=3;seed=1]", engine).settings == Settings(
+        steps=3, seed=1, order="agreement"
+    )
+    assert make_agent(f"learned-B = {tmp_path / folder}[]", engine).settings == Settings(order="agreement")
     assert [request.folder for request in MADE] == [tmp_path / folder] * 2
 
 

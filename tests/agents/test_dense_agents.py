@@ -95,7 +95,9 @@ def test_dense_keeps_the_order_of_the_vectors(
 
 def test_dense_ps_orders_the_same_passages_by_the_reader(embedded: EmbeddedEngine, embeddings: Path) -> None:
     plain = played(make_agent(f"dense={embeddings}", embedded), embedded)
-    for before, after in zip(plain, played(make_agent(f"dense+ps={embeddings}", embedded), embedded), strict=True):
+    for before, after in zip(
+        plain, played(make_agent(f"dense+ps={embeddings}[order=ps]", embedded), embedded), strict=True
+    ):
         assert {seen.passage.id for seen in before.best} == {seen.passage.id for seen in after.best}
         scores = [seen.reading.score for seen in after.best]
         assert scores == sorted(scores, reverse=True)
@@ -104,8 +106,8 @@ def test_dense_ps_orders_the_same_passages_by_the_reader(embedded: EmbeddedEngin
 def test_hybrid_reads_what_either_finds_and_keeps_the_best_five(
     embedded: EmbeddedEngine, embeddings: Path, retriever: EmbeddingRetriever
 ) -> None:
-    entry = make_agent(f"hybrid+ps={embeddings}[hits=8]", embedded)
-    assert make_agent(f"hybrid+ps={embeddings}", embedded).settings == Settings(steps=0, hits=100)
+    entry = make_agent(f"hybrid+ps={embeddings}[hits=8;order=ps]", embedded)
+    assert make_agent(f"hybrid+ps={embeddings}[order=ps]", embedded).settings == Settings(steps=0, hits=100)
     for session in played(entry, embedded):
         sparse = [hit.id for hit in embedded.search(session.query, 4)]
         dense = [hit.id for hit in retriever.search_many([session.question.question], 4)[0]]

@@ -112,7 +112,7 @@ def test_every_member_has_its_own_folder_and_options(engine: Engine) -> None:
     entry = make_agent("ensemble(prf-idf-t[steps=3;dead_ends=stop] | ensemble@40(bm25+ps|prf-rm3-or[steps=2]))", engine)
     assert isinstance(entry.agent, Ensemble)
     first, second = entry.agent.members
-    assert first.settings == Settings(steps=3, dead_ends="stop")
+    assert first.settings == Settings(steps=3, dead_ends="stop", order="agreement")
     assert isinstance(second.agent, Ensemble)
     assert second.agent.budget == 40
     assert [member.settings.steps for member in second.agent.members] == [0, 2]

@@ -56,8 +56,8 @@ def test_the_ending_of_a_name_is_its_operator(op: str, refinement: Refinement, e
 
 def test_options_in_brackets_become_settings(engine: Engine) -> None:
     entry = make_agent("prf-rm3^2[steps=10; dead_ends=stop]", engine)
-    assert entry.settings == Settings(steps=10, dead_ends="stop")
-    assert make_agent("bm25@37+ps", engine).settings == Settings(steps=0, hits=37)
+    assert entry.settings == Settings(steps=10, dead_ends="stop", order="agreement")
+    assert make_agent("bm25@37+ps", engine).settings == Settings(steps=0, hits=37, order="agreement")
     assert make_agent("prf-idf-t[]", engine, Settings(seed=5)).settings == Settings(seed=5)
 
 
@@ -90,7 +90,7 @@ def test_bm25_keeps_the_engines_order_and_ps_reorders_it(engine: Engine) -> None
 
 
 def test_bm25_at_n_reads_n_passages_and_keeps_the_best_five(engine: Engine) -> None:
-    entry = make_agent("bm25@8+ps", engine)
+    entry = make_agent("bm25@8+ps", engine, order="ps")
     run = run_sessions(Environment(engine, LexicalReader(), entry.settings), entry.agent, QUESTIONS)
     for session in run.sessions:
         found = list(engine.search(session.query, 8))
@@ -128,7 +128,7 @@ def test_a_registered_agent_takes_its_own_options_and_those_of_sessions(engine: 
     by_keyword = make_agent("patient", engine, times=3, loud=True, steps=7)
     for made in (by_name, by_keyword):
         assert made.agent.given == (3, True, "x")  # type: ignore[attr-defined]
-        assert made.settings == Settings(steps=7)
+        assert made.settings == Settings(steps=7, order="agreement")
 
 
 @pytest.mark.usefixtures("open_registry")

@@ -36,6 +36,8 @@ def naive_session(
         sigma = vocabulary.sigma(observe(session, settings, world.lexicon), config.n)
         best, best_score = None, replace(world.score(seen), total=world.score(seen).total + LEAST_GAIN)
         for candidate in candidates(sigma, sigma_star, variant.grammar, config.m):
+            if f"{candidate.refinement.op}{candidate.refinement.field[0]}" in config.without:
+                continue
             after = world.score(world.together(seen, query.refine(candidate.refinement)))
             if after.total > best_score.total:
                 best, best_score = candidate.refinement, after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,9 +18,9 @@ from orienteer.bundled import bundled_engine, bundled_passages, bundled_question
 from orienteer.data import Question
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import G0, G3, G4, GRAMMARS, Refinement
-from orienteer.rocchio import RocchioConfig, RocchioSession, Variant, rocchio_sessions, variants_of
+from orienteer.rocchio import RocchioConfig, RocchioError, RocchioSession, Variant, rocchio_sessions, variants_of
 from orienteer.rocchio.sessions import SEARCHED
-from orienteer.session import Settings
+from orienteer.session import Environment, Settings
 
 ENGINE = bundled_engine()
 ASKED = bundled_questions("train")
@@ -266,3 +267,41 @@ def test_the_sessions_do_not_hang_on_the_size_of_a_round(monkeypatch: pytest.Mon
         reads.append(reader.passages)
     assert found[0] == found[1] == found[2]
     assert reads[0] <= np.max(reads)
+
+
+@pytest.mark.parametrize(("reuse", "without"), [(True, ()), (False, ("+c", "-t")), (True, ("-c", "-t"))])
+def test_sessions_may_use_a_term_again_or_lack_an_operator(reuse: bool, without: tuple[str, ...]) -> None:
+    config = RocchioConfig(
+        n=12, m=8, settings=Settings(steps=6, snippet=30, reuse_terms=reuse), without=without
+    )  # fmt: skip
+    variant, usual_settings, taken, plain = Variant(G4), Settings(steps=6, snippet=30), [], []
+    for place, question in enumerate(ASKED[:6]):
+        [session] = searched(HashReader([question], place, 4), [question], variant, config)
+        slow = naive_session(ENGINE, HashReader([question], place, 4), question, variant, config)
+        assert [step.refinement for step in session.steps] == [refinement for refinement, _ in slow]
+        taken.append([step.refinement for step in session.steps])
+        [usual] = searched(HashReader([question], place, 4), [question], variant, RocchioConfig(12, 8, usual_settings))
+        plain.append([step.refinement for step in usual.steps])
+    assert not {f"{each.op}{each.field[0]}" for steps in taken for each in steps} & set(without)
+    again = [len(steps) > len({each.term for each in steps}) for steps in taken]
+    assert reuse or not any(again)
+    assert (taken != plain) or not without
+    assert RocchioConfig.from_dict(json.loads(json.dumps(config.as_dict()))) == config
+
+
+def test_a_term_that_may_be_used_again_is_offered_again() -> None:
+    first, again = Refinement("+", "contents", "lamp"), Refinement("^", "contents", "lamp", 4.0)
+    for reuse in (False, True):
+        environment = Environment(ENGINE, HashReader(ASKED, 0, 4), Settings(reuse_terms=reuse))
+        sessions = environment.step(environment.open([Question("q", "who lit the lamp", ("nobody",))]), [first])
+        [seen] = environment.observe(sessions)
+        assert ("lamp" in {term.text for term in seen.terms}) == reuse
+        assert (environment.objection(sessions[0], again) is None) == reuse
+        assert ("lamp" in seen.used) != reuse
+
+
+def test_an_operator_that_does_not_exist_cannot_be_left_out() -> None:
+    with pytest.raises(RocchioError, match="'×c'"):
+        RocchioConfig(without=("×c",))
+    assert "without" not in RocchioConfig().as_dict()
+    assert "reuse_terms" not in RocchioConfig().as_dict()["settings"]

@@ -209,7 +209,8 @@ class BatchedSearch:
         for search in searches:
             [observation] = search.environment.observe([search.session])
             sigma = self._vocabulary.sigma(observation, self._config.n)
-            search.candidates = candidates(sigma, search.ideal, search.variant.grammar, self._config.m)
+            tried = candidates(sigma, search.ideal, search.variant.grammar, self._config.m)
+            search.candidates = [each for each in tried if self._config.tries(each.refinement)]
             if search.candidates:
                 going.append(search)
             else:

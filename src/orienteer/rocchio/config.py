@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orienteer.errors import OrienteerError
-from orienteer.query import GRAMMARS, Grammar
+from orienteer.query import GRAMMARS, Grammar, Refinement
 from orienteer.session import Settings
 
 HEADROOM_SNIPPET = 70  # words; for training data, the length that the agent will see
@@ -36,6 +36,7 @@ class RocchioConfig:
     read_budget   passages that a step may read at most; None: as many as the exact choice needs
     others        candidates not chosen that are stored with their scores
     exhaustive    reads every hit of every candidate; finds the same sessions, for comparison
+    without       operators on a field that are not tried, as `+c` or `-t`
     """
 
     n: int = 100
@@ -44,11 +45,14 @@ class RocchioConfig:
     read_budget: int | None = None
     others: int = 32
     exhaustive: bool = False
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("n", 1), ("m", 1), ("others", 0)):
             if getattr(self, name) < least:
                 raise RocchioError(f"{name} = {getattr(self, name)}; expected {least} or more")
+        if unknown := [name for name in self.without if name not in WITHOUT]:
+            raise RocchioError(f"no operator is called {unknown[0]!r}; expected some of {', '.join(WITHOUT)}")
         if self.read_budget is not None and self.read_budget < 1:
             raise RocchioError(f"a read budget of {self.read_budget}; expected 1 or more, or none")
         if self.settings.order != "ps":
@@ -61,14 +65,22 @@ class RocchioConfig:
         return replace(self.settings, lambda1=variant.lambda1, lambda2=variant.lambda2, allow_stop=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """As in the header of a file of sessions."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "settings": self.settings.as_dict()}
+        """As in the header of a file of sessions; `without` only where there is something."""
+        row = {name: getattr(self, name) for name in self.__slots__ if name != "without"}
+        row["settings"] = self.settings.as_dict()
+        return row | ({"without": list(self.without)} if self.without else {})
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> RocchioConfig:
-        return cls(**{**row, "settings": Settings(**row["settings"])})
+        settings, without = Settings(**row["settings"]), tuple(row.get("without", ()))
+        return cls(**{**row, "settings": settings, "without": without})
+
+    def tries(self, refinement: Refinement) -> bool:
+        """Whether a step may take it."""
+        return f"{refinement.op}{refinement.field[0]}" not in self.without
 
 
+WITHOUT = ("+c", "+t", "-c", "-t", "^c", "^t")
 MOST_HITS = 8  # a bound looks at every subset of a query's hits
 
 

@@ -12,9 +12,11 @@ from lexical_reader import LexicalReader
 from small_world import PASSAGES, QUESTIONS
 from tiny_pointer import observation
 
+from orienteer.agents import make_agent
 from orienteer.agents.action_space import SLOTS, RankedActions
 from orienteer.agents.lookahead.passage_features import FEATURES, NARROW, WIDE, directions, scan
 from orienteer.agents.pointer.agent import PointerAgent
+from orienteer.bundled import bundled_engine, bundled_questions
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.query import Operator, Query, Refinement
 from orienteer.session import Environment, Observation, ObservedPassage, Settings, Term
@@ -136,3 +138,27 @@ def test_word_vectors_become_directions() -> None:
     vectors = directions(table, common=2, kept=4)
     assert vectors.shape == (50, 4)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-4)
+
+
+class OnlyTheContract:
+    """An engine without abilities, as one over a service is: terms are numbered as they come."""
+
+    def __init__(self, engine: EmbeddedEngine) -> None:
+        for name in ("search", "search_many", "refine", "passages", "idf", "analyze"):
+            setattr(self, name, getattr(engine, name))
+
+
+def test_features_are_the_same_to_the_bit_however_an_engine_numbers_its_terms() -> None:
+    """A float32 sum over terms depends on their order; an agent's action must not depend on its engine."""
+    stored = bundled_engine()
+    environment = Environment(stored, LexicalReader(), Settings())
+    agents = [make_agent("pointer", engine, Settings()).agent for engine in (OnlyTheContract(stored), stored)]
+    for question in bundled_questions("train")[:6]:
+        observations = environment.observe(environment.open([question]))
+        candidates = []
+        for agent in agents:
+            [ranked] = agent.rank(observations)
+            candidates.append(agent.look_ahead(observations[0], ranked))
+        bare, indexed = candidates
+        assert bare.ids == indexed.ids
+        assert bare.features.tobytes() == indexed.features.tobytes()

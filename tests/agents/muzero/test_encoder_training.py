@@ -19,9 +19,10 @@ from taught_world import taught_world  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
 from test_episodes import context_of, networks_of  # noqa: E402
 from tiny_muzero import CONFIG, save_muzero  # noqa: E402
+from tiny_pointer import save_pointer, value_model_tensors  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from orienteer.agents import make_agent  # noqa: E402
+from orienteer.agents import AgentNameError, CheckpointMissingError, make_agent  # noqa: E402
 from orienteer.agents.action_space import grammar_bits  # noqa: E402
 from orienteer.agents.muzero import model_files as folder  # noqa: E402
 from orienteer.agents.muzero.learner import MuZeroModel, TrainableEncoder  # noqa: E402
@@ -126,6 +127,40 @@ def test_an_agent_is_trained_from_the_command_line_and_plays(
     reader = TrainedReader.from_pretrained(files["reader"], threads=1)
     sessions = run_sessions(Environment(engine, reader, entry.settings), entry.agent, QUESTIONS).sessions
     assert all(session.ended == "steps" for session in sessions)
+
+
+def test_the_paper_s_muzero_is_trained_by_reward_alone_and_plays_under_its_own_name(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    base = save_pointer(tmp_path / "pointer", more=value_model_tensors())  # with a lookahead, which stays unused
+    shown = [part for key in ("index", "questions", "reader") for part in (f"--{key}", files[key])]
+    told = [
+        "train", "muzero", *shown, "--base", base, "--preset", "paper-small", "--out", out, "--chunks", 1,
+        "--simulations", 4, "--episodes", 2, "--updates", 2, "--session-steps", 2, "--guided-share", 0, "--threads", 1,
+    ]  # fmt: skip
+    result = CliRunner().invoke(app, list(map(str, told)))
+    if result.exception is not None:
+        raise result.exception
+    assert "0 demonstrations" in result.output
+    assert "play it as muzero-paper=" in "".join(result.output.split("\n"))
+    agent = folder.load_folder(out / "agent")
+    assert agent.config.is_paper
+    assert agent.has_layers
+    assert (np.abs(agent.tensors["layers.idf"]) > 0).any()
+    assert agent.config.training.guided_share == 0
+    assert agent.config.training.episode_length == 20
+    assert agent.config.search.discount == 0.9
+    engine = open_index(files["index"], threads=1)
+    entry = make_agent(f"muzero-paper+sims2={out / 'agent'}", engine, Settings(steps=2))
+    reader = TrainedReader.from_pretrained(files["reader"], threads=1)
+    sessions = run_sessions(Environment(engine, reader, entry.settings), entry.agent, QUESTIONS[:3]).sessions
+    assert all(session.ended == "steps" for session in sessions)
+    assert all(session.cost.refinements_scored == 0 for session in sessions)  # no lookahead
+    with pytest.raises(AgentNameError, match="was not trained by --preset paper"):
+        make_agent(f"muzero-paper={files['base']}", engine)
+    with pytest.raises(CheckpointMissingError, match="none ships; muzero, which ships, plans with a lookahead"):
+        make_agent("muzero-paper", engine)
 
 
 def test_imitation_raises_the_probability_of_what_was_shown(embedded: EmbeddedEngine, tmp_path: Path) -> None:

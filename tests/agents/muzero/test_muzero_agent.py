@@ -19,7 +19,7 @@ from orienteer.agents import make_agent
 from orienteer.agents.check import check_agent
 from orienteer.agents.encoding import SNIPPET, Renderer
 from orienteer.agents.muzero.agent import MuZeroAgent
-from orienteer.agents.muzero.config import PAPER, SMALL, Config, preset
+from orienteer.agents.muzero.config import PAPER, PAPER_SMALL, SMALL, Config, preset
 from orienteer.agents.muzero.grammar import query_grammar
 from orienteer.agents.muzero.model_files import for_shipping, load_folder, load_pretrained, save_folder
 from orienteer.agents.muzero.representation import (
@@ -166,8 +166,19 @@ def test_the_paper_s_table_is_a_preset() -> None:
         "optimiser": "sgd", "rate": 1e-4, "decay": 1e-5, "discount": 0.9, "unroll": 5, "children": 100, "title": 10,
         "content": 70,
     }  # fmt: skip
-    with pytest.raises(OrienteerError, match="small or paper"):
+    with pytest.raises(OrienteerError, match="expected one of small, paper, paper-small"):
         preset("large")
+
+
+def test_the_paper_s_agent_at_our_size_differs_in_how_it_learns_alone() -> None:
+    assert replace(PAPER_SMALL, training=PAPER.training) == PAPER
+    assert PAPER.is_paper
+    assert PAPER_SMALL.is_paper
+    assert not SMALL.is_paper
+    assert not replace(PAPER, networks=replace(PAPER.networks, lookahead_scale=100.0)).is_paper
+    ours, theirs = PAPER_SMALL.training, PAPER.training
+    for name in ("steps", "episode_length", "batch", "unroll", "targets", "empty_penalty", "guided_share", "priority"):
+        assert getattr(ours, name) == getattr(theirs, name), name
 
 
 def test_settings_are_changed_wherever_they_stand() -> None:

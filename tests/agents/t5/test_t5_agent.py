@@ -13,7 +13,7 @@ from small_world import HARD_QUESTIONS, PASSAGES, QUESTIONS, Wanderer
 from tiny_pointer import observations
 from tiny_seq2seq import save_seq2seq
 
-from orienteer.agents import CheckpointMissingError, check_agent, make_agent
+from orienteer.agents import AgentNameError, CheckpointMissingError, check_agent, make_agent
 from orienteer.agents.action_space import open_slots, usable_terms
 from orienteer.agents.t5.agent import T5Agent
 from orienteer.agents.t5.model_files import to_int8
@@ -68,7 +68,7 @@ def test_any_weights_write_only_what_is_legal(data: st.DataObject, agents: dict[
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "name"), [("t5", "t5-G4"), ("bert", "t5"), ("t5", "t5-G0+free")])
+@pytest.mark.parametrize(("kind", "name"), [("t5", "t5-G4"), ("bert", "copynet"), ("t5", "t5-G0+free")])
 def test_the_agent_keeps_every_promise_of_the_protocol(
     kind: str, name: str, embedded: EmbeddedEngine, tmp_path: Path
 ) -> None:
@@ -176,6 +176,10 @@ def test_a_folder_of_another_purpose_is_refused_with_a_way_out(embedded: Embedde
         make_agent(f"t5={folder}", embedded)
     with pytest.raises(CheckpointMissingError, match="orienteer train t5"):
         make_agent("t5=nowhere", embedded)
+    with pytest.raises(CheckpointMissingError, match=r"none ships; what was called t5 in earlier .* is copynet"):
+        make_agent("t5-G1[steps=3]", embedded)
+    with pytest.raises(AgentNameError, match="holds a copynet; write copynet-G4="):
+        make_agent(f"t5-G4={save_seq2seq(tmp_path / 'bert', 'bert')}", embedded)
 
 
 def test_a_fingerprint_tells_weights_grammar_and_freedom_apart(t5_folder: Path, tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from lexical_reader import LexicalReader
 from small_world import QUESTIONS
+from tiny_seq2seq import seq2seq_tokenizer
 from toy import toy_states
 from training_world import make_world, options, run, sessions_file
 
-from orienteer.agents import make_agent
+from orienteer.agents import AgentNameError, make_agent
 from orienteer.agents.imitation import Label, LabelledState
 from orienteer.agents.t5.dataset import agent_examples, agent_examples_of, agent_row
 from orienteer.agents.t5.model_files import SHIPPED, load_folder
@@ -102,9 +103,9 @@ def world(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_an_agent_is_trained_and_plays(world: dict[str, Path], tmp_path: Path) -> None:
-    out = tmp_path / "t5"
+    out = tmp_path / "copynet"
     said = run(
-        "train", "t5", *options(world), "--out", out, "--steps", 3, "--plays", "G4", "--threads",
+        "train", "copynet", *options(world), "--out", out, "--steps", 3, "--plays", "G4", "--threads",
         1, "--dev", world["questions"], "--dev-limit", 2, "--tokens", 1024, "--decoder-layers", 1,
     )  # fmt: skip
     assert "dev reward" in said
@@ -113,16 +114,51 @@ def test_an_agent_is_trained_and_plays(world: dict[str, Path], tmp_path: Path) -
     assert files.entry["training"]["notes"]["base"] == "base"
     assert str(tmp_path) not in (out / "int8" / "config.json").read_text()
     engine = open_index(world["index"], threads=1)
-    entry = make_agent(f"t5-G1={out / 'int8'}", engine, Settings(steps=3))
+    entry = make_agent(f"copynet-G1={out / 'int8'}", engine, Settings(steps=3))
     reader = TrainedReader.from_pretrained(world["reader"], threads=1)
     sessions = run_sessions(Environment(engine, reader, entry.settings), entry.agent, QUESTIONS).sessions
     assert all(session.ended == "steps" for session in sessions)
     assert {step.action.op for session in sessions for step in session.steps[1:]} == {"^"}  # type: ignore[union-attr]
 
 
+def test_a_pretrained_t5_is_fine_tuned_and_plays(world: dict[str, Path], tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    base, out = tmp_path / "base-t5", tmp_path / "t5"
+    tokenizer = seq2seq_tokenizer()
+    config = transformers.T5Config(
+        vocab_size=tokenizer.get_vocab_size() + 4, d_model=32, d_kv=12, d_ff=48, num_layers=2, num_heads=2,
+        decoder_start_token_id=0, eos_token_id=tokenizer.token_to_id("[SEP]"), feed_forward_proj="gated-gelu",
+        tie_word_embeddings=False,
+    )  # fmt: skip
+    transformers.T5ForConditionalGeneration(config).save_pretrained(base)
+    tokenizer.save(str(base / "tokenizer.json"))
+    trained = (*options({**world, "base": base}), "--threads", 1, "--tokens", 1024)
+    run("train", "t5", *trained, "--steps", 2, "--out", out)
+    files = load_folder(out / "int8", "t5")
+    assert (files.config.architecture, files.config.gated) == ("t5", True)
+    engine = open_index(world["index"], threads=1)
+    reader = TrainedReader.from_pretrained(world["reader"], threads=1)
+    entry = make_agent(f"t5-G4={out / 'int8'}", engine, Settings(steps=2))
+    sessions = run_sessions(Environment(engine, reader, entry.settings), entry.agent, QUESTIONS[:3]).sessions
+    assert all(session.ended == "steps" for session in sessions)
+    with pytest.raises(AgentNameError, match=f"holds a t5; write t5-G4=.*{re.escape(str(out))}"):
+        make_agent(f"copynet-G4={out / 'int8'}", engine)
+    with pytest.raises(TrainingError, match="makes a t5; train it by `orienteer train t5`"):
+        run("train", "copynet", *trained, "--steps", 1, "--out", tmp_path / "other")
+
+
+def test_a_t5_needs_a_base_and_a_copynet_is_no_t5(world: dict[str, Path], tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "t5", "--steps", 1)
+    with pytest.raises(OrienteerError, match="name one: --base FOLDER"):
+        run("train", "t5", *options({key: path for key, path in world.items() if key != "base"}), *out)
+    with pytest.raises(TrainingError, match="makes a copynet; train it by `orienteer train copynet`"):
+        run("train", "t5", *options(world), *out)
+
+
 def test_one_grammar_trained_alone_is_the_one_that_plays(world: dict[str, Path], tmp_path: Path) -> None:
-    run("train", "t5", *options(world), "--out", tmp_path / "t5", "--grammar", "G1", "--steps", 1, "--threads", 1)
-    assert load_folder(tmp_path / "t5" / "int8", "t5").entry["layout"]["grammar"] == "G1"
+    out = tmp_path / "copynet"
+    run("train", "copynet", *options(world), "--out", out, "--grammar", "G1", "--steps", 1, "--threads", 1)
+    assert load_folder(out / "int8", "t5").entry["layout"]["grammar"] == "G1"
 
 
 def test_the_default_preset_is_how_the_shipped_agent_was_made() -> None:
@@ -154,7 +190,7 @@ def test_training_from_scratch_says_first_that_nothing_says_when_to_stop(
 
 
 def test_an_unknown_preset_is_an_error(world: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(OrienteerError, match="expected copying, small or paper"):
+    with pytest.raises(OrienteerError, match="expected one of copying, fine-tuned, small, paper"):
         run("train", "t5", *options(world), "--out", tmp_path / "t5", "--preset", "large", "--steps", 1)
 
 

@@ -58,6 +58,11 @@ class MuZeroFiles:
     notes: Mapping[str, Any]
 
     @property
+    def has_layers(self) -> bool:
+        """Whether h sees idf and PS of each token; it does once it was trained."""
+        return {"layers.idf", "layers.ps"} <= self.tensors.keys()
+
+    @property
     def networks(self) -> Tensors:
         """The tensors of g and f, without their prefix."""
         return {name.removeprefix(NETWORKS): value for name, value in self.tensors.items() if name.startswith(NETWORKS)}

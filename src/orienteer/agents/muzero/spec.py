@@ -1,4 +1,4 @@
-"""MuZero's names: `muzero`, `muzero+sims50` for another number of simulations, each also with `=DIR`."""
+"""MuZero's names: `muzero`, and `muzero-paper=DIR` for the paper's own; `+sims50` for another number of simulations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from orienteer.agents.spec import AgentRequest, AgentSpec, Checkpoint, ConfiguredAgent
+from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, Checkpoint, ConfiguredAgent
 
 _WEIGHTS = Path(__file__).parent / "weights"
 
@@ -17,6 +17,15 @@ def _muzero(request: AgentRequest) -> ConfiguredAgent:
 
     assert request.folder is not None
     files = load_folder(request.folder)
+    if request.name.startswith("muzero-paper"):
+        if not files.config.is_paper:
+            why = "was not trained by --preset paper or paper-small"
+        elif not files.has_layers:
+            why = "has an h without IDF and PS layers"
+        else:
+            why = ""
+        if why:
+            raise AgentNameError(f"the agent {request.name!r}: {request.folder} {why}; write muzero={request.folder}")
     search = files.config.search
     if request.options["simulations"]:
         search = replace(search, simulations=int(request.options["simulations"]))
@@ -24,12 +33,24 @@ def _muzero(request: AgentRequest) -> ConfiguredAgent:
     return ConfiguredAgent(request.name, MuZeroAgent(files, request.engine, search), settings)
 
 
+_SIMULATIONS = r"(?:\+sims(?P<simulations>[0-9]{1,4}))?"
+
 SPEC = AgentSpec(
     "muzero, muzero+simsN",
-    "plans each refinement rule by rule with N simulations in a learned model of what queries would do",
+    "plans each refinement rule by rule with N simulations in a learned model, with the lookahead as its prior",
     "reader, checkpoint",
-    re.compile(r"muzero(?:\+sims(?P<simulations>[0-9]{1,4}))?"),
+    re.compile(f"muzero{_SIMULATIONS}"),
     _muzero,
     ("muzero",),
     Checkpoint("orienteer train muzero", shipped=lambda options: _WEIGHTS),
+)
+
+PAPER = AgentSpec(
+    "muzero-paper=DIR, muzero-paper+simsN=DIR",
+    "MuZero as the paper has it: its h, grammar and search, learned from reward alone; none ships",
+    "reader, checkpoint",
+    re.compile(f"muzero-paper{_SIMULATIONS}"),
+    _muzero,
+    ("muzero-paper",),
+    Checkpoint("orienteer train muzero --preset paper-small", hint="muzero, which ships, plans with a lookahead"),
 )

@@ -1,4 +1,4 @@
-"""The T5 agent, without torch: observations as strings in, refinements out, held to the grammar or free."""
+"""The agents that write, `t5` and `copynet`, without torch: observations as strings in, refinements out."""
 
 from __future__ import annotations
 

@@ -243,6 +243,11 @@ def save_folder(
     write_folder(folder, purpose, {"shape": config.as_dict()}, entry, tensors, tokenizer)
 
 
+def kind_of_writer(config: Seq2SeqConfig) -> str:
+    """The agent that a model plays as: `t5`, or `copynet` on a BERT's encoder."""
+    return "t5" if config.architecture == "t5" else "copynet"
+
+
 def quantise(tensors: Mapping[str, NDArray[Any]]) -> Tensors:
     """All matrices as int8, the word table and the decoder's too; vectors and positions stay float32."""
     return model_folder.quantise(tensors, lambda name: not name.endswith(_NEVER_INT8))

@@ -38,6 +38,8 @@ PRESETS: Mapping[str, Preset] = {
     "copying": Preset(
         "pointer", 4096, 0.0, 1e-2, 0.4, Layout(), 3500, freeze_words=True, freeze_encoder=True, temperature=0.05,
     ),
+    # A pretrained T5, whose folder --base names.
+    "fine-tuned": Preset("", 4096, 0.1, 1e-3, 0.4, Layout(), temperature=0.05),
     # A model of this size learns from scratch: its steps are larger than those that fine-tune one of 11 billion.
     "small": Preset(SMALL, 8192, 0.0, 5e-3, 0.3, Layout()),
     "paper": Preset(
@@ -55,12 +57,14 @@ class Seq2SeqOptions(LoopConfig):
     """What `train t5` and `train answerer` offer alike; None: the preset's value."""
 
     base: str | None = option(
-        "small: from scratch; a T5, BERT, reader or pointer: folder, hub name, `shipped` (reader) or `pointer`; "
+        "a T5, BERT, reader or pointer: folder, hub name, `shipped` (reader) or `pointer`; small: a T5 from scratch; "
         "none: the preset's",
         None,
     )
-    preset: str = option(
-        "copying, small (from scratch) or paper: every value of its table; options change single ones", "copying"
+    preset: str | None = option(
+        "copying, fine-tuned (a pretrained T5), small (a T5 from scratch) or paper: every value of its table; options "
+        "change single ones; none: fine-tuned for `train t5`, else copying",
+        None,
     )
     dev: Path | None = option("questions to judge progress on, by real sessions", None)
     judge_minutes: float = option("between two judgements on --dev", 20.0)

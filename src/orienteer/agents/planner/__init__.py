@@ -1,0 +1,1 @@
+"""Plans with the real engine: what refinements of refinements find is exact, only the reading is predicted."""
