@@ -16,6 +16,7 @@ BIN     := .venv/bin
 BASE    := .venv/.base-installed
 DEV     := .venv/.dev-installed
 EXTRAS  := .venv/.extras-installed
+SEARCH  := .venv/.search-installed
 TRAIN   := .venv/.train-installed
 DOCS    := .venv/.docs-installed
 LUCENE  := $(if $(LUCENE_JAR),--lucene-jar '$(LUCENE_JAR)')
@@ -62,6 +63,7 @@ test-page: $(DEV)  ## the page in Chromium, strange requests, the adapters
 	$(BIN)/python -m pytest tests/serve $(PYTEST_ARGS)
 
 # Real servers, a process a node, their jars from Maven; no part of test-all: it downloads 160 MB and takes half an hour.
+# One node runs every test of the services, three nodes those for which their number matters.
 SERVERS ?= opensearch-3:1 opensearch-3:3 opensearch-2:1 opensearch-2:3 elasticsearch-7:1 elasticsearch-7:3
 
 NGINX := .cache/nginx
@@ -71,10 +73,14 @@ $(NGINX):
 	@mkdir -p $@; cd $@ && { command -v nginx >/dev/null || { apt-get -qq download nginx 2>/dev/null && dpkg -x nginx_*.deb .; }; } \
 	    || echo "make: no nginx from apt: tests of TLS through it are skipped" >&2
 
-test-opensearch: $(EXTRAS) $(NGINX)  ## the tests of OpenSearch and Elasticsearch against real ones (SERVERS='opensearch-3:1')
+ON_ONE := tests/engine/opensearch
+ON_THREE := -m 'not slow' $(addprefix tests/engine/opensearch/test_opensearch_,nodes.py server.py engine.py)
+
+test-opensearch: $(SEARCH) $(NGINX)  ## the tests of OpenSearch and Elasticsearch against real ones (SERVERS='opensearch-3:1')
 	@status=0; for server in $(SERVERS); do \
 	    echo "== $$server"; \
-	    ORIENTEER_TEST_SERVER=$$server $(BIN)/python -m pytest -rs tests/engine/opensearch $(PYTEST_ARGS) || status=1; \
+	    case $$server in *:1) set -- $(ON_ONE);; *) set -- $(ON_THREE);; esac; \
+	    ORIENTEER_TEST_SERVER=$$server $(BIN)/python -m pytest -rs "$$@" $(PYTEST_ARGS) || status=1; \
 	done; exit $$status
 
 NODES ?= 1
@@ -134,6 +140,10 @@ $(BASE): pyproject.toml constraints.txt requirements/serve.lock
 
 $(DEV): $(BASE) requirements/dev.lock
 	$(LOCKED) requirements/dev.lock
+	@touch $@
+
+$(SEARCH): $(DEV)
+	$(PIP) -e '.[dev,opensearch]'
 	@touch $@
 
 $(TRAIN): $(DEV)

@@ -545,7 +545,7 @@ def test_agents_are_listed_as_a_table_or_as_objects(orienteer: Command) -> None:
     listed, rows = orienteer("agents").out, orienteer("agents", "--json").rows
     assert {"name", "about", "needs"} == set(rows[0])
     assert all(row["name"] in listed for row in rows)
-    assert "pointer[order=agreement]" in listed
+    assert "pointer[order=ps]" in listed
 
 
 @pytest.mark.long

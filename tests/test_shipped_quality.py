@@ -18,7 +18,7 @@ BASELINE = "bm25+ps"
 MARGINS = {
     "pointer": {"Top-5": 5.0, "found": 5.0, "score": 1.5},
     "muzero": {"Top-5": 4.0, "found": 4.0, "score": 1.1},
-    "t5-G1": {"Top-5": 1.0, "found": 2.0, "score": 0.5},
+    "copynet-G1": {"Top-5": 1.0, "found": 2.0, "score": 0.5},
 }
 # The baseline itself, so that agents cannot look good because the reader got worse.
 LEAST = {"Top-5": 69.0, "EM-MR": 37.0}  # 73 and 42 when it was fixed

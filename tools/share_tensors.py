@@ -1,6 +1,6 @@
-"""Leaves out of the shipped T5 and MuZero what the shipped pointer stores too: `python tools/share_tensors.py`.
+"""Leaves out of the shipped copynet and MuZero what the shipped pointer stores too: `python tools/share_tensors.py`.
 
-To be run after a new pointer, T5 or MuZero was put into the package; the models stay the same to the bit.
+To be run after a new pointer, copynet or MuZero was put into the package; the models stay the same to the bit.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ This is the whole public API; the rest of the package may change between version
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from orienteer.errors import OrienteerError
 
 if TYPE_CHECKING:
+    __version__: str
     from orienteer.agents import Agent, ConfiguredAgent, check_agent, make_agent, register_agent
     from orienteer.api import Answer, Searcher, evaluate
     from orienteer.data import Passage, Question, read_passages, read_questions
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from orienteer.reader import Reader
     from orienteer.session import STOP, UNDO, Action, Environment, Observation, Settings
     from orienteer.session.gym import SearchSession
-
-try:
-    __version__ = version("orienteer")
-except PackageNotFoundError:  # a source tree that nobody installed
-    __version__ = "0+unknown"
 
 # Each name is imported when it is first used, so that `import orienteer` and small commands start at once.
 _HOME = {
@@ -52,9 +47,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
     if name not in _MODULE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULE[name]}"), name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("orienteer")
+    except PackageNotFoundError:  # a source tree that nobody installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,7 @@ from orienteer.agents import Agent, ConfiguredAgent, make_agent
 from orienteer.agents.registry import sees_answers
 from orienteer.bundled import bundled_engine
 from orienteer.data import Passage, Question, read_passages, read_questions
-from orienteer.defaults import AGENT, STEPS
+from orienteer.defaults import AGENT, ORDER, STEPS
 from orienteer.engine import Engine, Hit, build_index
 from orienteer.engine.embedded.occupied import refuse_occupied
 from orienteer.engine.open import open_engine
@@ -184,7 +184,7 @@ class Searcher:
             raise OrienteerError(f"budget = {budget}; expected 1 passage or more, or None for no limit")
         self.engine, self.budget = filtered(engine, where), budget
         self._agent, self._given_reader = agent, reader
-        self._settings, self._options = Settings(steps=steps), options
+        self._settings, self._options = Settings(steps=steps, order=ORDER), options
         self._lock = threading.RLock()
         self._narrowed: OrderedDict[str, Searcher] = OrderedDict()
 
@@ -210,7 +210,7 @@ class Searcher:
           budget: a session ends once it has read this many passages; None for no limit.
           reader: a `Reader`, or the folder of one; None for the shipped one.
           where: a filter over metadata: `year>=2020 and folder:reports` searches these passages alone.
-          options: of the agent or its sessions: `grammar="G1"`, `order="agreement"`.
+          options: of the agent or its sessions: `grammar="G1"`, `order="ps"`.
         """
         return cls(_open(index), agent=agent, steps=steps, budget=budget, reader=reader, where=where, **options)
 
@@ -390,8 +390,8 @@ def evaluate(
     engine = index if isinstance(index, Engine) else _open(index)
     asked = read_questions(questions) if isinstance(questions, str | os.PathLike) else questions
     return experiment(
-        agents, islice(asked, limit), engine=engine, reader=_load_reader(reader), settings=Settings(steps=steps),
-        out=out, progress=progress,
+        agents, islice(asked, limit), engine=engine, reader=_load_reader(reader),
+        settings=Settings(steps=steps, order=ORDER), out=out, progress=progress,
     )  # fmt: skip
 
 

@@ -6,24 +6,15 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.text import Text
 
-from orienteer.commands import benching
-from orienteer.commands.dense import dense_join, dense_run, embed
-from orienteer.commands.evaluating import compare, evaluate
-from orienteer.commands.indexing import index, search, sync
-from orienteer.commands.reader import read
-from orienteer.commands.remote import doctor, mirror, trial
-from orienteer.commands.rocchio import rocchio, rocchio_landscape, rocchio_stats
-from orienteer.commands.serving import mcp, serve
-from orienteer.commands.sessions import agents, ask, show
 from orienteer.commands.terminal import compiling, err, out, printable
-from orienteer.commands.workshop import find_query, learn, regression, tune, why_not
 from orienteer.errors import OrienteerError
 
 # Sessions run side by side, a core each; products of small matrices that are themselves shared out only wait for each
@@ -51,10 +42,70 @@ def _trainers() -> dict[str, Any]:
     return dict(typer.main.get_group(app).commands)
 
 
-app = typer.Typer(help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True)
+# Where the commands are: a function's name, with - for _, is its command's.
+ROOMS = {
+    "Use": {
+        "ask": "sessions", "serve": "serving", "read": "reader", "search": "indexing", "index": "indexing",
+        "sync": "indexing", "agents": "sessions", "show": "sessions", "mcp": "serving", "doctor": "remote",
+        "mirror": "remote", "trial": "remote",
+    },
+    "Workshop": dict.fromkeys(("why_not", "find_query", "tune", "learn", "regression"), "workshop"),
+    "Judge": {
+        "evaluate": "evaluating", "compare": "evaluating",
+        "embed": "dense", "dense_run": "dense", "dense_join": "dense",
+    },
+    "Teach": dict.fromkeys(("rocchio", "rocchio_stats", "rocchio_landscape"), "rocchio"),
+}  # fmt: skip
+BENCHMARKS = (
+    "all", "refinements", "search", "index", "exactness", "faults", "fuzz", "mutate", "reader", "sessions", "steps",
+    "mcts", "scale", "soak", "feel", "remote", "remote_sessions", "isolation", "crash_points", "find_query", "thumbs",
+)  # fmt: skip
+
+
+class _LazyGroup(typer.core.TyperGroup):
+    """Commands that are imported and built when asked for: one starts without the options of all the others."""
+
+    places: ClassVar[Mapping[str, tuple[str, str, str | None]]]  # command → module, function, panel
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        own = [name for name in self.commands if name not in self.places]
+        groups = [name for name in own if isinstance(self.commands[name], typer.core.TyperGroup)]
+        return [*(name for name in own if name not in groups), *self.places, *groups]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.places and cmd_name not in self.commands:
+            module, function, panel = self.places[cmd_name]
+            made = typer.Typer()
+            command = getattr(import_module(f"orienteer.commands.{module}"), function)
+            made.command(cmd_name, rich_help_panel=panel)(command)
+            self.commands[cmd_name] = typer.main.get_group(made).commands[cmd_name]
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.list_commands(ctx):  # what was meant is looked for among all
+            for name in self.places:
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
+
+
+class _Commands(_LazyGroup):
+    places: ClassVar = {
+        name.replace("_", "-"): (module, name, room)
+        for room, commands in ROOMS.items() for name, module in commands.items()
+    }  # fmt: skip
+
+
+class _Benchmarks(_LazyGroup):
+    places: ClassVar = {name.replace("_", "-"): ("benching", f"bench_{name}", None) for name in BENCHMARKS}
+
+
+app = typer.Typer(
+    cls=_Commands, help="Agents that use a search engine the way a skilled person does.", no_args_is_help=True
+)
 train = typer.Typer(cls=_TrainGroup, help="Train Orienteer's models (extra: train).", no_args_is_help=True)
 train.callback()(lambda: None)
-bench = typer.Typer(help="Measure Orienteer beside its peers.", no_args_is_help=True)
+bench = typer.Typer(cls=_Benchmarks, help="Measure Orienteer beside its peers.", no_args_is_help=True)
+bench.callback()(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -117,27 +168,6 @@ def _warm_up_agents() -> None:
         Searcher(engine, agent=name, steps=1, reader=reader).ask("who first isolated sodium metal")
 
 
-Command = Callable[..., None]
-
-ROOMS: dict[str, tuple[Command, ...]] = {
-    "Use": (ask, serve, read, search, index, sync, agents, show, mcp, doctor, mirror, trial),
-    "Workshop": (why_not, find_query, tune, learn, regression),
-    "Judge": (evaluate, compare, embed, dense_run, dense_join),
-    "Teach": (rocchio, rocchio_stats, rocchio_landscape),
-}
-BENCHMARKS: tuple[Command, ...] = (
-    benching.bench_refinements, benching.bench_search, benching.bench_index, benching.bench_exactness,
-    benching.bench_faults, benching.bench_fuzz, benching.bench_mutate, benching.bench_reader, benching.bench_sessions,
-    benching.bench_steps, benching.bench_mcts, benching.bench_scale, benching.bench_soak, benching.bench_feel,
-    benching.bench_remote, benching.bench_isolation, benching.bench_crash_points, benching.bench_find_query,
-    benching.bench_thumbs,
-)  # fmt: skip
-
-for room, commands in ROOMS.items():
-    for command in commands:
-        app.command(rich_help_panel=room)(command)
-for command in BENCHMARKS:
-    bench.command(command.__name__.removeprefix("bench_").replace("_", "-"))(command)
 app.add_typer(train, name="train", rich_help_panel="Teach")
 app.add_typer(bench, name="bench", rich_help_panel="Judge")
 

@@ -19,7 +19,7 @@ from rich.markup import escape as plain
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from orienteer.bundled import bundled_engine, bundled_questions
-from orienteer.defaults import AGENT, STEPS
+from orienteer.defaults import AGENT, ORDER, STEPS
 from orienteer.query import Query, Refinement, parse
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def compare_all(out: Console, engine: Engine, reader: Reader) -> None:
     from orienteer.agents import make_agent
     from orienteer.session import Settings, play
 
-    entry = make_agent(AGENT, engine, Settings(steps=STEPS))
+    entry = make_agent(AGENT, engine, Settings(steps=STEPS, order=ORDER))
     environment = entry.environment(engine, reader)
     sought: list[Session] = []
     for batch in play(environment, entry.agent, bundled_questions("train"), batch_size=_TOGETHER):

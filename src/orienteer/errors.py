@@ -151,7 +151,7 @@ class MirrorError(ServiceError):
 
 
 class SearchBudgetError(ServiceError):
-    """As many searches were sent to the service as were allowed."""
+    """A session has sent as many searches to the service as it may."""
 
 
 class ServiceAnswerError(ServiceError):

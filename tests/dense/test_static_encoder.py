@@ -74,9 +74,17 @@ def test_encoders_are_opened_by_their_addresses(tmp_path: Path, encoder_folder: 
     assert own.fingerprint != shipped.fingerprint
 
 
+def test_the_bi_encoder_of_the_shipped_reader_is_opened_by_its_address() -> None:
+    encoder = open_encoder("reader", threads=1)
+    assert encoder.address == "reader"
+    cosines = encoder.encode([*TEXTS[:2], "tolstoy's novel of war and peace"]) @ encoder.encode_questions([TEXTS[1]])[0]
+    assert cosines[2] > cosines[0]
+    assert open_encoder("reader", threads=1).fingerprint == encoder.fingerprint
+
+
 @pytest.mark.parametrize("address", ["nowhere", "./no/where", "/no-such-folder"])
 def test_an_address_that_is_none_says_what_is_expected(address: str) -> None:
-    with pytest.raises(ModelMissingError, match=r"`static`, a folder with config.json"):
+    with pytest.raises(ModelMissingError, match=r"`static`, `reader`, a folder with config.json"):
         open_encoder(address)
 
 

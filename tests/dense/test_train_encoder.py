@@ -88,3 +88,15 @@ def test_the_losses_are_those_of_their_definition() -> None:
     assert nearest.item() == pytest.approx(-(first + second).item() / 2)
     wanted = torch.softmax(torch.tensor([1.0, -1.0]), 0)
     assert taught.item() == pytest.approx(-(wanted * torch.log_softmax(logits[0, :2], 0)).sum().item() / 2)
+
+
+def test_a_student_of_one_layer_copies_the_vectors_of_the_encoder_that_it_is_cut_from(tmp_path: Path) -> None:
+    def apart(taught: bool) -> float:
+        made = config(tmp_path / f"{taught}", 60)
+        made = replace(made, layers=(1,), teacher=made.base if taught else "", learning_rate=1e-3)
+        train(rows(), made)
+        texts = [each.text for row in rows()[:40] for each in row.passages]
+        ours, theirs = (TextEncoder.from_pretrained(each, threads=1).encode(texts) for each in (made.out, made.base))
+        return float(1 - (ours * theirs).sum(1).mean())
+
+    assert apart(True) < apart(False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ from small_world import PASSAGES, QUESTIONS, Wanderer
 from typer.testing import CliRunner
 
 from orienteer.cli import app
+from orienteer.data import Passage, Question
 from orienteer.engine import EmbeddedEngine, build_index, open_index
-from orienteer.evaluation.confidence import Judgements, auroc, calibration_error, fit_confidence, report
+from orienteer.evaluation.confidence import Judgements, fit_confidence
+from orienteer.evaluation.confidence_report import auroc, calibration_error, declined_at_loss, report
 from orienteer.evaluation.small_corpora import draw_corpus
 from orienteer.evaluation.unanswerable import WithoutAnswers
 from orienteer.query import Query, Refinement
@@ -38,6 +41,31 @@ def test_no_hit_holds_an_answer_once_the_answers_are_removed(engine: EmbeddedEng
         kept = [hit for hit in whole if not holds_answer(engine.passages([hit.id])[0].text, question.answers)]
         assert without.search(query, 3) == kept[:3]
         assert len(kept) < len(whole)
+
+
+def test_the_gold_passage_and_possessives_go_with_the_answers(engine: EmbeddedEngine, tmp_path: Path) -> None:
+    asked = next(each for each in QUESTIONS if each.answers)
+    first = engine.search(Query(asked.question), 1)[0].id
+    unmatched = replace(asked, answers=("no such answer",), passage_id=first)
+    assert first not in [hit.id for hit in WithoutAnswers(engine, [unmatched]).search(Query(asked.question), 9)]
+    texts = [Passage("possessive", "", "Vik's lamp was mended."), Passage("other", "", "A lamp was lit.")]
+    build_index(texts, tmp_path / "index")
+    without = WithoutAnswers(open_index(tmp_path / "index"), [Question("q", "whose lamp", ("Vik",))])
+    assert [hit.id for hit in without.search(Query("whose lamp"), 5)] == ["other"]
+
+
+def test_a_threshold_that_may_lose_more_declines_more() -> None:
+    answerable, removed = judgements(2000), judgements(2000, seed=1)
+    model = fit_confidence(answerable)
+    declined = declined_at_loss(model, answerable, removed)
+    assert list(declined.values()) == sorted(declined.values())
+    assert declined[0.1] == pytest.approx(float((model.probabilities(removed.rows) < model.threshold).mean()))
+
+
+def test_the_intervals_hold_the_values() -> None:
+    told = report(fit_confidence(judgements(3000)), judgements(300, seed=1))
+    assert told.auroc_interval[0] < told.auroc < told.auroc_interval[1]
+    assert told.precision_interval[0] <= told.precision["50 %"] <= told.precision_interval[1]
 
 
 def test_refine_gives_what_search_gives_without_the_answers(engine: EmbeddedEngine) -> None:
@@ -146,4 +174,23 @@ def test_the_command_writes_weights_and_a_report(tmp_path: Path) -> None:
     assert set(json.loads((out / "confidence.json").read_text())["features"]) == set(FEATURES)
     told = json.loads((out / "report.json").read_text())
     assert told["answers removed"]["right"] <= told["both"]["right"]
+    assert told["manuals, odd questions"]["questions"] == 10
+    assert told["manuals"]["questions"] == 24
+    assert "right among the surest 50 %" in (out / "report.md").read_text()
     assert (out / "risk-coverage.svg").is_file()
+    again = CliRunner().invoke(
+        app,
+        [
+            "train", "confidence", "--weights", str(out / "confidence.json"), "--index", str(tmp_path / "index"),
+            "--steps", "1", "--judge", str(asked), "--judge-agent", "bm25+ps", "--judge-count", "14", "--bundled", "10",
+            "--removed", "5", "--out", str(out),
+        ],
+    )  # fmt: skip
+    assert again.exit_code == 0, again.output
+    assert json.loads((out / "report.json").read_text()) == told
+
+
+def test_the_command_wants_questions_or_weights(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["train", "confidence", "--index", str(tmp_path), "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "--weights" in str(done.exception)

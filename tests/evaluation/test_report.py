@@ -18,7 +18,7 @@ from orienteer.evaluation import EvaluationError, draw_landscape, paper, read_la
 from orienteer.evaluation.journal import file_names
 from orienteer.evaluation.report import choose_examples, example_table
 from orienteer.evaluation.summaries import ACTION_TYPES, LABELS, action_type, bin_of, ranks_of
-from orienteer.evaluation.tables import code, plain, ranked
+from orienteer.evaluation.tables import code, plain, ranked, value
 from orienteer.query import G4, Refinement
 from orienteer.session import UNDO, Read, read_records
 
@@ -54,8 +54,8 @@ def test_every_figure_of_the_paper_stands_in_its_table(report: str) -> None:
     def in_section(table: str, values: object) -> None:
         text = section(report, f"### `{table}`")
         assert isinstance(values, tuple)
-        for value in values:
-            assert value is None or (f"{value:.2f}" if isinstance(value, float) else f"{value:,}") in text
+        for each in values:
+            assert each is None or (f"{each:.2f}" if isinstance(each, float) else f"{each:,}") in text
 
     for values in paper.RESULTS["test"].values():
         in_section("tab:results", values)
@@ -87,7 +87,7 @@ def test_our_figures_stand_beside_the_papers(out: Path, report: str) -> None:
     rows = section(report, "### `tab:results`").splitlines()
     ours = rows[next(i for i, row in enumerate(rows) if "**Top-5**" in row) + 1]
     cells = [cell.strip() for cell in ours.strip("|").split("|")]
-    agents = ["bm25", "bm25+ps", "prf-rm3-or", None, None, None, None, None, "bm25@100+ps", "prf-idf-t"]
+    agents = ["bm25", "bm25+ps", "prf-rm3-or", *[None] * 5, "bm25@100+ps", "prf-idf-t", *[None] * 4]
     assert cells == ["", "ours, dev", *(f"{metrics[a]['Top-5']:.2f}" if a else "–" for a in agents)]
 
 
@@ -110,6 +110,17 @@ def test_several_sets_stand_in_one_set_of_tables(out: Path, engine: ReferenceEng
         assert re.search(r"ours, (T5, )?test", section(text, f"### `{table}`"))
     with pytest.raises(EvaluationError, match="holds no finished evaluation"):
         write_tables({"dev": tmp_path / "none"}, tmp_path / "tables.md")
+
+
+def test_an_agent_stands_in_its_column_from_whichever_folder_its_weights_were() -> None:
+    t5s = "|".join(f"t5-G{n}=my/t5" for n in range(5))
+    metrics = {
+        "t5-G1=my/t5": {"NDCG@5": 1.0}, f"ensemble(muzero-paper=m|{t5s})": {"NDCG@5": 2.0}, "muzero": {"NDCG@5": 3.0},
+        "copynet-G1": {"NDCG@5": 4.0}, "pointer=other": {"NDCG@5": 5.0}, "pointer": {"NDCG@5": 6.0},
+    }  # fmt: skip
+    columns = {name: value(metrics, agents, "NDCG@5") for name, agents in paper.COLUMNS.items()}
+    assert (columns["T5-G1"], columns["MuZero+T5s"], columns["MuZero"]) == (1.0, 2.0, None)
+    assert value(metrics, ("pointer",), "NDCG@5") == 6.0
 
 
 def test_the_largest_is_bold_and_the_second_underlined() -> None:

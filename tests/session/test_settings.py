@@ -9,10 +9,10 @@ import pytest
 from orienteer.session import Settings, SettingsError
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_the_defaults_are_the_papers_where_it_says() -> None:
     settings = Settings()
     assert (settings.steps, settings.hits, settings.lambda1, settings.lambda2) == (20, 5, 0.2, 0.6)
-    assert (settings.dead_ends, settings.allow_stop, settings.relevance) == ("undo", False, "tokens")
+    assert (settings.dead_ends, settings.allow_stop, settings.order) == ("undo", False, "ps")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """The ensemble: each agent searches by itself, and the result is the best of all passages that any of them found.
 
-ensemble(pointer|t5-G1)                       the union, ranked by PS or in the order of its settings
-ensemble(pointer[steps=10]|t5-G1[steps=10])   each with fewer steps
-ensemble@60(pointer|t5-G1)                    each stops once it has read 60 passages
+ensemble(pointer|copynet-G1)                       the union, ranked by PS or in the order of its settings
+ensemble(pointer[steps=10]|copynet-G1[steps=10])   each with fewer steps
+ensemble@60(pointer|copynet-G1)                    each stops once it has read 60 passages
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from orienteer.session.state import Ending, changes
 Make = Callable[[str, Engine, Settings], ConfiguredAgent]
 
 # The shipped agents, which the bare name joins.
-SHIPPED = ("pointer", "muzero", "t5-G1")
+SHIPPED = ("pointer", "muzero", "copynet-G1")
 
 
 class Ensemble:

@@ -40,6 +40,10 @@ class PassageTerms(Protocol):
         """The term of a number."""
         ...
 
+    def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sorted by the terms' bytes, as an index numbers them: a sum over terms then rounds alike for every engine."""
+        ...
+
     def idf(self, number: int) -> float:
         """In `contents`."""
         ...
@@ -72,6 +76,9 @@ class IndexedTerms:
 
     def text(self, number: int) -> str:
         return self._engine.term(number)
+
+    def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.sort(numbers)
 
     def idf(self, number: int) -> float:
         return self._engine.term_idf(number)
@@ -111,6 +118,9 @@ class AnalysedTerms:
 
     def text(self, number: int) -> str:
         return self._texts[number]
+
+    def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.array(sorted(numbers.tolist(), key=lambda number: self._texts[number].encode()), np.int64)
 
     def idf(self, number: int) -> float:
         return self._idf(self._texts[number])

@@ -1,8 +1,8 @@
 """Agents by name: `bm25+ps`, `prf-idf-t`, `bm25@100+ps`; `NAME=DIR` for another checkpoint; options in brackets.
 
-`[dense=5]` adds vectors to the first pass of any agent. `t5-G1=my-checkpoint[steps=10;dead_ends=stop]` has a checkpoint
-and two options. In Python options are keyword arguments:
-`make_agent("t5", engine, grammar="G1", checkpoint="my-checkpoint", steps=10)`.
+`[dense=5]` adds vectors to the first pass of any agent. `copynet-G1=my-weights[steps=10;dead_ends=stop]` has a
+checkpoint and two options. In Python options are keyword arguments:
+`make_agent("copynet", engine, grammar="G1", checkpoint="my-weights", steps=10)`.
 
 Anybody can add an agent, with `register_agent` or from an installed package (entry points `orienteer.agents`).
 """
@@ -21,12 +21,15 @@ from typing import Any, TypeVar
 
 from orienteer.agents import controls, dense, ensemble
 from orienteer.agents.baselines import NoRefinement
+from orienteer.agents.muzero.spec import PAPER as MUZERO_PAPER
 from orienteer.agents.muzero.spec import SPEC as MUZERO
+from orienteer.agents.planner.spec import SPEC as PLANNER
 from orienteer.agents.pointer.spec import BLIND
 from orienteer.agents.pointer.spec import SPEC as POINTER
 from orienteer.agents.prf import OPERATORS, ByAnswer, ByIdf, ByRelevanceModel, Feedback
 from orienteer.agents.spec import AgentNameError, AgentRequest, AgentSpec, ConfiguredAgent
-from orienteer.agents.t5.spec import SPEC as T5
+from orienteer.agents.t5.spec import COPYNET, T5
+from orienteer.defaults import ORDER
 from orienteer.engine.protocol import Engine
 from orienteer.query import GRAMMARS
 from orienteer.rocchio.agent import RocchioAgent
@@ -55,7 +58,8 @@ def make_agent(
     Args:
       name: as `agent_specs` and `orienteer agents` list them, with options in brackets where there are some.
       engine: what the agent searches with.
-      settings: of its sessions; the name and the options below override them.
+      settings: of its sessions, whose passages are ordered by agreement where none are given; the name and the options
+        below override them.
       checkpoint: folder of a model other than the shipped one.
       options: of the agent (`grammar="G1"`, `simulations=50`) or of its sessions (`steps=10`, `order="ps"`);
         `dense=5` adds the 5 nearest passages by their vectors to the first hits of every session.
@@ -68,7 +72,7 @@ def make_agent(
             mine = _options_of(name, spec, match, given)
             session = {key: value for key, value in given.items() if key not in mine}
             try:
-                settings = _with(settings or Settings(), session)  # before anything is loaded
+                settings = _with(settings or Settings(order=ORDER), session)  # before anything is loaded
                 path = spec.folder(name, mine, str(checkpoint) if checkpoint is not None else folder)
                 made = spec.make(AgentRequest(name, mine, engine, settings, path))
                 made = replace(made, settings=_with(made.settings, session))
@@ -140,7 +144,7 @@ def sees_answers(name: str) -> bool:
 
 
 def split_name(name: str) -> tuple[str, Mapping[str, str]]:
-    """A name and its options: `prf-idf-t[steps=10;dead_ends=stop]`; a folder stays with the name, `t5-G1=DIR`."""
+    """A name and its options: `prf-idf-t[steps=10;dead_ends=stop]`; a folder stays with the name, `copynet-G1=DIR`."""
     name = name.strip()
     if ensemble.is_whole(name):
         return name, {}
@@ -191,7 +195,7 @@ def _feedback(request: AgentRequest) -> ConfiguredAgent:
 
 def _rocchio(request: AgentRequest) -> ConfiguredAgent:
     grammar = GRAMMARS[request.options["grammar"] or "G4"]
-    settings = replace(request.settings, allow_stop=True, snippet=HEADROOM_SNIPPET)
+    settings = replace(request.settings, allow_stop=True, snippet=HEADROOM_SNIPPET, order="ps")
     return ConfiguredAgent(request.name, RocchioAgent(grammar), settings)
 
 
@@ -229,7 +233,10 @@ BUILT_IN: tuple[AgentSpec, ...] = (
     *controls.SPECS,
     BLIND,
     POINTER,
+    PLANNER,
     MUZERO,
+    MUZERO_PAPER,
+    COPYNET,
     T5,
     ensemble.spec(make_agent),
 )  # fmt: skip

@@ -2,11 +2,11 @@
 
 A learned kind is one object in its own module:
 
-    SPEC = AgentSpec("t5-G0…G4", "…", "reader, checkpoint", re.compile(r"t5-(?P<grammar>G[0-4])"), make, ("t5-G1",),
-                     Checkpoint("orienteer train t5", shipped=lambda options: WEIGHTS / options["grammar"]))
+    SPEC = AgentSpec("mine-G0…G4", "…", "reader, checkpoint", re.compile(r"mine-(?P<grammar>G[0-4])"), make,
+                     ("mine-G1",), Checkpoint("train-mine", shipped=lambda options: WEIGHTS / options["grammar"]))
 
-The named groups of the pattern are the agent's options: a name fills them on the command line (`t5-G1`), a keyword
-argument fills them in Python (`make_agent("t5", engine, grammar="G1")`).
+The named groups of the pattern are the agent's options: a name fills them on the command line (`mine-G1`), a keyword
+argument fills them in Python (`make_agent("mine", engine, grammar="G1")`).
 """
 
 from __future__ import annotations
@@ -69,17 +69,19 @@ class Checkpoint:
 
     made_by   the command that makes one
     shipped   the folder of the shipped one, by the agent's options; None: `make` itself knows where to look
+    hint      set where none ships and a folder must be named: what else the user may have meant
     """
 
     made_by: str
     shipped: Callable[[Mapping[str, Any]], Path] | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One kind of agent.
 
-    names         as they are listed: "t5-G0…G4"
+    names         as they are listed: "copynet-G0…G4"
     about, needs  one line each for `orienteer agents`
     pattern       of its names; named groups are options
     examples      bare names that the page offers and tests play
@@ -109,6 +111,11 @@ class AgentSpec:
             folder: Path | None = Path(given).expanduser()
         else:
             folder = self.checkpoint.shipped(options) if self.checkpoint and self.checkpoint.shipped else None
+        if folder is None and self.checkpoint and self.checkpoint.hint:
+            raise CheckpointMissingError(
+                f"the agent {name!r}: none ships; {self.checkpoint.hint}; "
+                f"make one with `{self.checkpoint.made_by}` and name it: {bare}=DIR"
+            )
         if folder is None or folder.is_dir():
             return folder
         assert self.checkpoint is not None

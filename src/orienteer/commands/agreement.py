@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from orienteer.commands.terminal import out, plain, print_json, progress
-from orienteer.commands.training import World, questions_of
+from orienteer.commands.training import World, questions_of, spread
 from orienteer.errors import OrienteerError
 from orienteer.workers import Progress
 
@@ -26,8 +26,8 @@ def train_agreement(
     agents: Annotated[
         str, typer.Option(help="whose sessions to learn from, comma between")
     ] = "bm25@22+ps,prf-answer,pointer",
-    skip: Annotated[int, typer.Option(help="leave out the first so many questions", min=0)] = 0,
-    limit: Annotated[int | None, typer.Option(help="only so many questions after them", min=1)] = None,
+    source: Annotated[str, typer.Option(help="only questions whose source begins with this, such as nq")] = "",
+    count: Annotated[int, typer.Option(help="questions of each file, at equal distances", min=1)] = 300,
     reader: Annotated[Path | None, typer.Option(help="folder of a reader; none: the shipped one")] = None,
     cache: Annotated[Path | None, typer.Option(help="file of readings, so that a passage is read once")] = None,
     threads: Annotated[int, typer.Option(help="threads to use", min=1)] = 2,
@@ -37,13 +37,16 @@ def train_agreement(
 
     It prints five weights for each of two probabilities, which stand in `orienteer/session/answer_voting.py`.
 
-    orienteer train agreement --questions dev.jsonl --skip 300 --index INDEX --cache readings.db
+    orienteer train agreement --questions dev-who.jsonl --questions train-weak.jsonl --source nq --index INDEX
     """
     from orienteer.agents.registry import make_agent
     from orienteer.session import Settings, play
     from orienteer.session.answer_voting import cross_judged, fit
 
-    chosen = questions_of(questions)[skip:][:limit]
+    listed = ([q for q in questions_of([path]) if q.source.startswith(source)] for path in questions)
+    chosen = [question for each in listed for question in spread(each, count)]
+    if not chosen:
+        raise OrienteerError(f"no question has a source that begins with {source!r}")
     world = World(index, reader, cache, threads)
     names = [each.strip() for each in agents.split(",")]
     engine, trained = world.open()

@@ -17,6 +17,30 @@ LuceneJar = Annotated[Path | None, typer.Option(help="jar with Lucene's classes:
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
+def bench_all(
+    index: Index,
+    questions: Questions,
+    lucene_jar: LuceneJar = None,
+    limit: Annotated[int, typer.Option(help="how many questions", min=1)] = 700,
+    parts: Annotated[str, typer.Option(help="what to measure, with commas between")] = (
+        "search,refine,shards,disk,start,bm25s,growth"
+    ),
+    sizes: Annotated[str, typer.Option(help="passages of the indexes of `growth`")] = "110000,880000,3500000",
+    out_file: Annotated[
+        Path, typer.Option("--out", help="file for the report, JSON; measured parts replace its own")
+    ] = Path("results/speed/speed.json"),
+) -> None:
+    """The engine beside Lucene, tantivy and bm25s: search, refine, shards, disk, start, growth; writes the docs' table.
+
+    orienteer bench all --index my-index --questions dev.jsonl.xz --lucene-jar anserini-fatjar.jar
+    """
+    speed = benchmark("speed")
+    chosen = [part.strip() for part in parts.split(",") if part.strip()]
+    if unknown := [part for part in chosen if part not in speed.PARTS]:
+        raise OrienteerError(f"unknown part {unknown[0]!r}; expected some of {', '.join(speed.PARTS)}")
+    speed.run(index, questions, lucene_jar, limit, chosen, _numbers("--sizes", sizes), out_file)
+
+
 def bench_refinements(
     index: Index,
     questions: Questions,
@@ -261,6 +285,26 @@ def bench_remote(
     """
     sizes, at_once = _numbers("--batches", batches), _numbers("--concurrencies", concurrencies)
     benchmark("remote").run(address, questions, index, limit, refinements, sizes, at_once, as_json)
+
+
+def bench_remote_sessions(
+    address: Annotated[str, typer.Argument(help="the index to measure: https://host:9200/index", show_default=False)],
+    questions: Questions,
+    index: Index,
+    agent: Annotated[str, typer.Option(help="the agent that plays")] = "pointer",
+    steps: Annotated[int, typer.Option(help="refinements of a session", min=1, max=100)] = 5,
+    limit: Annotated[int, typer.Option(help="how many questions", min=1)] = 10,
+    ways: Annotated[str, typer.Option(help="of: mirror, pool, service")] = "mirror,pool,service",
+    as_json: Json = False,
+) -> None:
+    """Sessions over OpenSearch or Elasticsearch beside the embedded engine: seconds, searches, equal actions.
+
+    orienteer bench remote-sessions http://127.0.0.1:9200/passages --questions dev.jsonl.xz --index my-index
+    """
+    chosen = [each.strip() for each in ways.split(",")]
+    if unknown := sorted(set(chosen) - {"mirror", "pool", "service"}):
+        raise OrienteerError(f"--ways holds {unknown[0]!r}; expected some of mirror, pool, service")
+    benchmark("remote_sessions").run(address, questions, index, agent, steps, limit, chosen, as_json)
 
 
 def bench_find_query(

@@ -15,7 +15,7 @@ from rich.table import Table
 from orienteer.commands.options import with_options
 from orienteer.commands.terminal import out, progress
 from orienteer.commands.training import World, questions_of
-from orienteer.defaults import AGENT, STEPS
+from orienteer.defaults import AGENT, ORDER, STEPS
 from orienteer.errors import OrienteerError
 from orienteer.training.config import option
 from orienteer.workers import Progress
@@ -23,7 +23,8 @@ from orienteer.workers import Progress
 if TYPE_CHECKING:
     from orienteer.data import Question
     from orienteer.engine.protocol import Engine
-    from orienteer.evaluation.confidence import ConfidenceReport, Judgements
+    from orienteer.evaluation.confidence import Judgements
+    from orienteer.evaluation.confidence_report import ConfidenceReport
     from orienteer.session.confidence import ConfidenceModel
 
 _BATCH_SIZE = 20  # sessions
@@ -32,7 +33,8 @@ _FIT_STEPS = (0, 2, None)  # a session is learned from after these steps: sessio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfidenceOptions:
-    questions: tuple[Path, ...] = option("questions with answers to fit on; may be repeated")
+    questions: tuple[Path, ...] = option("questions with answers to fit on; may be repeated", ())
+    weights: str = option("judge these weights and fit none: a confidence.json, or `shipped`", "")
     index: Path = option("the index to search")
     out: Path = option("folder for confidence.json, the sessions played so far and, with --judge, the report")
     source: str = option("only questions whose source begins with this, such as nq", "")
@@ -40,13 +42,15 @@ class ConfidenceOptions:
     removed: int = option("of all of these, how many are asked also with their answers removed", 150, min=0)
     corpora: int = option("small collections drawn from the index, of 300, 1,000 and 3,000 passages in turn", 6, min=0)
     small: int = option("questions that each of them answers; half as many that it does not", 50, min=1)
-    agent: str = option("whose sessions to fit on", "prf-answer")
+    agent: str = option("whose sessions to fit on", AGENT)
     steps: int = option("refinements of a session", STEPS, min=0)
     judge: Path | None = option("questions to judge on, none of them fitted on", None)
     judge_agent: str = option("whose sessions to judge on", AGENT)
     judge_count: int = option("only the first so many of them; 0: all", 0, min=0)
     judge_removed: int = option("of these, how many are asked also with their answers removed", 300, min=0)
-    bundled: int = option("questions of the bundled corpus to judge on too", 160, min=0)
+    bundled: int = option(
+        "questions of the bundled corpus, `train` to fit and `test` to judge on; 0: no manuals either", 160, min=0
+    )
     loss: float = option("share of right answers that may be declined", 0.1, min=0.0, max=1.0)
     reader: Path | None = option("folder of a reader; none: the shipped one", None)
     cache: Path | None = option("file of readings, so that a passage is read once", None)
@@ -59,31 +63,50 @@ def train_confidence(options: ConfidenceOptions) -> None:
     """Fit the probability that an answer is right, and tell what it is worth on questions held out.
 
     Sessions are played over the index; over the index with every passage removed that holds an answer, where every
-    answer is wrong; and over small collections drawn from it, which answer some of their questions and not others.
+    answer is wrong; and over small collections, the bundled corpus and others drawn from the index, which answer some
+    of their questions and not others.
     A command that was stopped goes on where it was: OUT/sessions keeps what was played.
     OUT/confidence.json goes to `orienteer/session/`.
 
     orienteer train confidence --questions dev-who.jsonl --questions train-weak.jsonl --source nq --index INDEX
     --judge dev.jsonl --cache readings.db --out OUT
-    """
-    from orienteer.data.atomic import atomic_write
-    from orienteer.evaluation.confidence import Judgements, fit_confidence, report
 
+    orienteer train confidence --weights shipped --judge dev.jsonl --judge-count 300 --index INDEX --out OUT
+    """
+    from orienteer.evaluation.confidence_report import declined_at_loss, report
+
+    if bool(options.questions) == bool(options.weights):
+        raise OrienteerError("give either --questions to fit on, or --weights that are fitted")
     world = World(options.index, options.reader, options.cache, options.threads)
     with progress("sessions") as show:
-        judgements = [_judgements(part, options.agent, world, options, show) for part in _parts_to_fit(world, options)]
-        model = fit_confidence(Judgements.joined(judgements), options.loss)
-        atomic_write(options.out / "confidence.json", json.dumps(model.as_dict(), indent=1) + "\n")
+        model = _model(world, options, show)
         judged = {
             part.name: _judgements(part, options.judge_agent, world, options, show).last
             for part in _parts_to_judge(world, options)
         }
-    out.print(f"{options.out / 'confidence.json'}: declines below {model.threshold:.3f}")
     if options.judge is None:
         return
     reports = {name: report(model, each) for name, each in _sets(judged).items()}
-    _write_report(options, model, reports)
+    at_loss = {}
+    if "answers removed" in judged:
+        at_loss = declined_at_loss(model, judged["answerable"], judged["answers removed"])
+    _write_report(options, model, reports, at_loss)
     out.print(_table(reports))
+
+
+def _model(world: World, options: ConfidenceOptions, show: Callable[[Progress, str], None]) -> ConfidenceModel:
+    """The weights that were given, or new ones."""
+    from orienteer.data.atomic import atomic_write
+    from orienteer.evaluation.confidence import Judgements, fit_confidence
+    from orienteer.session.confidence import load_model, shipped_model
+
+    if options.weights:
+        return shipped_model() if options.weights == "shipped" else load_model(Path(options.weights))
+    judgements = [_judgements(part, options.agent, world, options, show) for part in _parts_to_fit(world, options)]
+    model = fit_confidence(Judgements.joined(judgements), options.loss)
+    atomic_write(options.out / "confidence.json", json.dumps(model.as_dict(), indent=1) + "\n")
+    out.print(f"{options.out / 'confidence.json'}: declines below {model.threshold:.3f}")
+    return load_model(options.out / "confidence.json")  # as it will be used: its numbers are rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +120,7 @@ class _Part:
 
 
 def _parts_to_fit(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
+    from orienteer.bundled import bundled_engine, bundled_questions
     from orienteer.engine import EmbeddedEngine
     from orienteer.evaluation.small_corpora import SIZES, draw_corpus
     from orienteer.evaluation.unanswerable import WithoutAnswers
@@ -108,6 +132,11 @@ def _parts_to_fit(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
     yield _Part("the index", engine, large)
     removed = _shuffled(large, options.seed)[: options.removed]
     yield _Part("the index, answers removed", WithoutAnswers(engine, removed), removed, removed=True)
+    if options.bundled:
+        small = bundled_engine()
+        yield _Part("bundled", small, _shuffled(bundled_questions("train"), options.seed)[: options.bundled])
+        foreign = large[: options.bundled // 2]
+        yield _Part("bundled, not answered", WithoutAnswers(small, foreign), foreign, removed=True)
     if not options.corpora:
         return
     if not isinstance(engine, EmbeddedEngine):
@@ -125,7 +154,7 @@ def _parts_to_fit(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
 
 
 def _parts_to_judge(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
-    from orienteer.bundled import bundled_engine, bundled_questions
+    from orienteer.bundled import bundled_engine, bundled_questions, manuals_engine
     from orienteer.evaluation.unanswerable import WithoutAnswers
 
     if options.judge is None:
@@ -136,6 +165,9 @@ def _parts_to_judge(world: World, options: ConfidenceOptions) -> Iterator[_Part]
         yield _Part("bundled", small, _shuffled(bundled_questions("test"), options.seed)[: options.bundled])
         foreign = _shuffled(asked, options.seed)[: options.bundled // 2]
         yield _Part("bundled, not answered", WithoutAnswers(small, foreign), foreign, removed=True)
+        manuals, questions = manuals_engine(), bundled_questions("manuals")
+        yield _Part("manuals", manuals, [each for each in questions if each.answers])
+        yield _Part("manuals, odd questions", manuals, [each for each in questions if not each.answers], removed=True)
     engine, _ = world.open()
     yield _Part("answerable", engine, asked)
     removed = asked[: options.judge_removed]
@@ -147,7 +179,10 @@ def _sets(judged: dict[str, Judgements]) -> dict[str, Judgements]:
     """Each part, and what is answerable together with what is not."""
     from orienteer.evaluation.confidence import Judgements
 
-    together = {"both": ("answerable", "answers removed"), "bundled, both": ("bundled", "bundled, not answered")}
+    together = {
+        "both": ("answerable", "answers removed"), "bundled, both": ("bundled", "bundled, not answered"),
+        "manuals, both": ("manuals", "manuals, odd questions"),
+    }  # fmt: skip
     sums = {name: Judgements.joined([judged[each] for each in parts if each in judged]) for name, parts in
             together.items() if all(each in judged for each in parts)}  # fmt: skip
     return {**judged, **sums}
@@ -181,7 +216,7 @@ def _judgements(
 
     def batches(done: int) -> Iterator[list[dict[str, Any]]]:
         rest = part.questions[done * _BATCH_SIZE :]
-        made = make_agent(agent, part.engine, Settings(steps=options.steps))
+        made = make_agent(agent, part.engine, Settings(steps=options.steps, order=ORDER))
         environment = made.environment(part.engine, reader)
         for sessions in play(environment, made.agent, rest, batch_size=_BATCH_SIZE):
             yield list(Judgements.of(sessions, part.removed, _FIT_STEPS).to_rows())
@@ -197,29 +232,32 @@ def _judgements(
     return Judgements.from_rows(list(read(folder)))
 
 
-def _write_report(options: ConfidenceOptions, model: ConfidenceModel, reports: dict[str, ConfidenceReport]) -> None:
+def _write_report(
+    options: ConfidenceOptions,
+    model: ConfidenceModel,
+    reports: dict[str, ConfidenceReport],
+    at_loss: dict[float, float],
+) -> None:
+    """`report.json`, `report.md` and `risk-coverage.svg`."""
     from orienteer.data.atomic import atomic_write
-    from orienteer.evaluation.confidence import draw_risk_coverage
+    from orienteer.evaluation.confidence_report import as_markdown, draw_risk_coverage
 
     row: dict[str, Any] = {
         "judged on": options.judge.name if options.judge else "", "agent": options.judge_agent,
         "steps": options.steps, "threshold": round(model.threshold, 4),
         **{name: each.as_dict() for name, each in reports.items()},
+        "declined at loss": {str(loss): round(declined, 4) for loss, declined in at_loss.items()},
     }  # fmt: skip
     atomic_write(options.out / "report.json", json.dumps(row, indent=1) + "\n")
+    atomic_write(options.out / "report.md", as_markdown(reports, at_loss))
     draw_risk_coverage(options.out / "risk-coverage.svg", reports)
 
 
 def _table(reports: dict[str, ConfidenceReport]) -> Table:
-    table = Table("measure", *reports, box=None)
-    for name in (
-        "questions", "right", "exact", "first_passage_holds", "auroc", "auroc_ps", "auroc_exact", "auroc_holds",
-        "calibration_error", "precision", "precision_holds", "declined", "right_declined", "precision_given",
-    ):  # fmt: skip
-        values = [getattr(each, name) for each in reports.values()]
-        if isinstance(values[0], dict):
-            for key in values[0]:
-                table.add_row(f"{name} at {key}", *(f"{value[key]:.3f}" for value in values))
-        else:
-            table.add_row(name, *(f"{value:,}" if isinstance(value, int) else f"{value:.3f}" for value in values))
+    from orienteer.evaluation.confidence_report import rows_of
+
+    names = list(reports)
+    table = Table("", *names, box=None)
+    for row in rows_of(reports):
+        table.add_row(*row)
     return table

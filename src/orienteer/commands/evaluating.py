@@ -61,6 +61,7 @@ def evaluate(
     """
     from orienteer.agents.registry import with_option
     from orienteer.data import read_questions
+    from orienteer.defaults import ORDER
     from orienteer.engine.open import open_engine
     from orienteer.evaluation import evaluate as run
     from orienteer.evaluation.summaries import pack as pack_summaries
@@ -88,7 +89,7 @@ def evaluate(
     with nullcontext(out_dir) if out_dir else TemporaryDirectory(prefix="orienteer-") as folder:
         with progress("sessions") as show:
             result = run(
-                engine, trained, asked, names, folder, settings=Settings(steps=steps), data=data,
+                engine, trained, asked, names, folder, settings=Settings(steps=steps, order=ORDER), data=data,
                 training=training, figures=figures and out_dir is not None, texts=texts,
                 command=_command(agents, steps, limit, also), progress=lambda done: show(done, done.agent),
                 workers=_workers(index, reader, cache, workers, ray), answerer=generator,

@@ -14,7 +14,7 @@ from orienteer.errors import MissingExtraError, OrienteerError
 from orienteer.training.config import option
 
 if TYPE_CHECKING:
-    from orienteer.agents.muzero.config import TrainingConfig
+    from orienteer.agents.muzero.config import Config, TrainingConfig
     from orienteer.agents.muzero.replay import Trajectory
     from orienteer.agents.muzero.self_play import SelfPlayContext
     from orienteer.agents.muzero.train import ChunkReport, Judge
@@ -39,7 +39,9 @@ class MuZeroOptions:
     clone_updates: int | None = option(
         "by imitation before anything is played; none: 2000, or 0 where --base has imitated", None, min=0
     )
-    preset: str = option("small, or paper for every value of the paper's table", "small")
+    preset: str = option(
+        "small; paper: every value of the paper's table; paper-small: the paper's agent, learned on two cores", "small"
+    )
     reader: Path | None = option("folder of a reader; none: the shipped one", None)
     cache: Path | None = option("file of readings, so that a passage is read once", None)
     dev: Path | None = option("questions to judge progress on, by real sessions", None)
@@ -48,12 +50,17 @@ class MuZeroOptions:
     minutes: float = option("of training in all, kills included; 0: no limit", 0.0)
     judge_chunks: int = option("chunks between two judgements on --dev", 20, min=1)
     patience: int = option("judgements without a new best one, then stop; 0: never", 0)
-    train_h: bool = option("train the encoder too, as the paper does", False, names=("--train-h",))
+    train_h: bool = option(
+        "train the encoder too, as the paper does; the paper's presets always do", False, names=("--train-h",)
+    )
     simulations: int | None = option("of a search; none: 100", None, min=0)
     gumbel: int | None = option("actions considered by Gumbel's choice at the root; 0 or none: PUCT", None, min=0)
     episodes: int | None = option("played together, a chunk; none: 16", None, min=1)
     updates: int | None = option("of the weights a chunk; none: 40", None, min=0)
     learning_rate: float | None = option("none: 3e-4, or the paper's 1e-4", None)
+    guided_share: float | None = option(
+        "of the first episodes, those that get the paper's advice; 0: no advice; none: 0.5", None, min=0.0, max=1.0
+    )
     session_steps: int | None = option("refinements of a session at most", None, min=1)
     lookahead_scale: float | None = option(
         "the policy starts from so many times the gain that lookahead predicts; 0: no lookahead; none: 100 where "
@@ -85,13 +92,16 @@ def train_muzero(options: MuZeroOptions) -> None:
     from orienteer.agents.muzero.self_play import Actor, ActorFactory
 
     torch.manual_seed(options.seed)
+    options = replace(options, train_h=options.train_h or options.preset != "small")
     scale = options.lookahead_scale
     if scale is None and options.preset == "small" and load_pretrained(options.base).has_value_model:
         scale = LOOKAHEAD_SCALE
     config = preset_of(options.preset).with_options(
         lookahead_scale=scale, simulations=options.simulations, gumbel=options.gumbel, episodes=options.episodes,
         updates=options.updates, steps=options.session_steps, learning_rate=options.learning_rate,
+        guided_share=options.guided_share,
     )  # fmt: skip
+    config = _within_positions(config, load_pretrained(options.base).bert)
     workers, learning, playing = _shares(config.training, options.workers, options.ray, options.threads)
     torch.set_num_threads(learning)
     make = ActorFactory(
@@ -135,7 +145,8 @@ def train_muzero(options: MuZeroOptions) -> None:
         out.print(f"stopped: {place.stopped}", markup=False)
     size = _ship(options.out / BEST, options.out / "agent")
     agent = options.out / "agent"
-    out.print(f"{agent}: {size / 1e6:.1f} MB; play it as muzero={agent}", markup=False)
+    name = "muzero-paper" if config.is_paper else "muzero"
+    out.print(f"{agent}: {size / 1e6:.1f} MB; play it as {name}={agent}", markup=False)
     if options.publish:
         if size > LARGEST:
             raise OrienteerError(
@@ -143,6 +154,11 @@ def train_muzero(options: MuZeroOptions) -> None:
             )
         _ship(options.out / BEST, SHIPPED)
         out.print(f"{SHIPPED}: play it as muzero", markup=False)
+
+
+def _within_positions(config: Config, bert: Mapping[str, Any]) -> Config:
+    """No more pieces than the encoder has positions for."""
+    return config.with_options(max_pieces=min(config.max_pieces, int(bert["max_position_embeddings"])))
 
 
 def _ids(sessions: Sequence[Path]) -> frozenset[str]:

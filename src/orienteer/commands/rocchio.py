@@ -45,6 +45,10 @@ def rocchio(
     read_budget: Annotated[
         int | None, typer.Option(help="passages a step may read; for training data, not for headroom", min=1)
     ] = None,
+    reuse: Annotated[bool, typer.Option("--reuse", help="a term may be used again in a session")] = False,
+    without: Annotated[
+        str, typer.Option(help="operators that are not tried, with commas between: +c, +t, -c, -t, ^c, ^t")
+    ] = "",
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="read every hit of every candidate")] = False,
     compact: Annotated[Path | None, typer.Option(help="also write the compact form, .zst or .xz")] = None,
     cache: Annotated[Path | None, typer.Option(help="file of readings to keep; none: only while it runs")] = None,
@@ -65,7 +69,8 @@ def rocchio(
 
     variants = variants_of(grammar)
     config = RocchioConfig(
-        terms, tries, Settings(steps=steps, snippet=snippet), read_budget=read_budget, exhaustive=exhaustive
+        terms, tries, Settings(steps=steps, snippet=snippet, reuse_terms=reuse), read_budget=read_budget,
+        exhaustive=exhaustive, without=tuple(name.strip() for name in without.split(",") if name.strip()),
     )  # fmt: skip
     asked = _questions(questions, source, balanced)[skip:][:limit]
     costs = _generate(index, reader, asked, variants, out_file, config, cache, workers, ray, chunk)

@@ -16,8 +16,9 @@ from orienteer.defaults import AGENT, STEPS
 from orienteer.errors import OrienteerError
 
 NAMES = f"""{AGENT} is the default. OP is one of -or +c +t -c -t ^.1 ^2 ^4 ^6 ^8, N any number. NAME=DIR plays another \
-checkpoint. Settings follow in brackets, with semicolons between: {AGENT}[order=agreement] gives the passages by what \
-they say together, {AGENT}[steps=10;dead_ends=stop] ends after ten refinements or the first that finds nothing, \
+checkpoint. Settings follow in brackets, with semicolons between: {AGENT}[order=ps] gives the passages by PS alone, \
+not by what they say together, {AGENT}[steps=10;dead_ends=stop] ends after ten refinements or the first that finds \
+nothing, \
 {AGENT}[dense=5] starts also from the five nearest passages by vectors."""
 
 

@@ -25,9 +25,9 @@ from orienteer.commands.confidence import train_confidence
 from orienteer.commands.muzero import train_muzero
 from orienteer.commands.options import with_options
 from orienteer.commands.terminal import err, out
-from orienteer.commands.training import World, encoded, questions_of, sessions_encoded
+from orienteer.commands.training import World, encoded, questions_of, sessions_encoded, spread
 from orienteer.dense.config import TrainConfig as EncoderConfig
-from orienteer.errors import MissingExtraError, OrienteerError
+from orienteer.errors import MissingExtraError, OrienteerError, TrainingError
 from orienteer.reader.config import TrainConfig as ReaderConfig
 from orienteer.training.config import SessionFiles, option
 
@@ -59,7 +59,7 @@ def train_reader(config: ReaderConfig) -> None:
     if config.teacher:  # a student's lowest layers have others above them now
         config = replace(config, base=config.teacher, freeze_layers=0)
     train(rows, config, dev_rows, _show)
-    calibration = [q for path in config.calibrate for q in _spread(questions_of([path]), 300)]
+    calibration = [q for path in config.calibrate for q in spread(questions_of([path]), 300)]
     a, b = finish(config.out, config.out / "int8", engine, calibration, config.threads)
     out.print(f"{config.out / 'int8'}: PS = sigmoid({a:.3f}·logit {b:+.3f})", markup=False)
 
@@ -137,7 +137,7 @@ def train_likeness(options: LikenessOptions) -> None:
 
     found = read_encoder(options.encoder)
     encoder = LikenessFiles(found.config, quantise(found.tensors), found.pooling, 1.0, 0.0)
-    chosen = [question for path in options.questions for question in _spread(questions_of([path]), 300)]
+    chosen = [question for path in options.questions for question in spread(questions_of([path]), 300)]
     files, calibration = add_likeness(
         load_folder(options.reader or SHIPPED), encoder, open_engine(options.index), chosen, options.threads
     )
@@ -335,9 +335,9 @@ def train_lookahead(options: LookaheadOptions) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class T5Options:
+class WriterOptions:
     grammar: str = option("G0 to G4, several with commas, or all: whose sessions it learns", "all")
-    plays: str | None = option("the grammar that the bare name `t5` plays; G1 or the only", None)
+    plays: str | None = option("the grammar that the bare name plays; G1 or the only", None)
     dev_limit: int = option("how many questions of --dev", 50, min=1)
     snippet: int | None = option("words of a passage that the agent sees; none: 30", None, min=1)
     temperature: float | None = option(
@@ -347,12 +347,26 @@ class T5Options:
     stops: float = option("how much of the epochs see a Stop", 0.3, min=0.0, max=1.0)
 
 
-@with_options(SessionFiles, T5Options, Seq2SeqOptions)
-def train_t5(files: SessionFiles, options: T5Options, config: Seq2SeqOptions) -> None:
-    """Train a T5 agent; run it again after a kill and it goes on from its last checkpoint.
+@with_options(SessionFiles, WriterOptions, Seq2SeqOptions)
+def train_copynet(files: SessionFiles, options: WriterOptions, config: Seq2SeqOptions) -> None:
+    """Train a copynet: a decoder that copies, upon the pointer's encoder; a killed run goes on.
 
-    orienteer train t5 --sessions sessions.jsonl --questions train.jsonl --index my-index --out DIR
+    orienteer train copynet --sessions sessions.jsonl --questions train.jsonl --index my-index --out DIR
     """
+    _train_writer("copynet", files, options, config)
+
+
+@with_options(SessionFiles, WriterOptions, Seq2SeqOptions)
+def train_t5(files: SessionFiles, options: WriterOptions, config: Seq2SeqOptions) -> None:
+    """Train a T5 agent from a pretrained T5; run it again after a kill and it goes on from its last checkpoint.
+
+    orienteer train t5 --base T5 --sessions sessions.jsonl --questions train.jsonl --index my-index --minutes 60 --out A
+    """
+    _train_writer("t5", files, options, replace(config, preset=config.preset or "fine-tuned"))
+
+
+def _train_writer(kind: str, files: SessionFiles, options: WriterOptions, config: Seq2SeqOptions) -> None:
+    """An agent that writes: `copynet` on a BERT's encoder, or `t5`."""
     _need_torch()
     from orienteer.agents.imitation import grammars_of
     from orienteer.agents.judging import Judge
@@ -379,8 +393,8 @@ def train_t5(files: SessionFiles, options: T5Options, config: Seq2SeqOptions) ->
         environment = Environment(*world.open(), Settings(snippet=layout.snippet))
         make = partial(T5Agent, engine=environment.engine, grammar=played, threads=config.threads)
         judge = Judge(environment, questions_of([config.dev])[: options.dev_limit], make)
-    _train_seq2seq("t5", preset, layout, config, examples, phrases(), judge)
-    out.print(f"{config.out / 'int8'}: play it as t5={config.out / 'int8'}", markup=False)
+    _train_seq2seq("t5", preset, layout, config, examples, phrases(), judge, kind)
+    out.print(f"{config.out / 'int8'}: play it as {kind}={config.out / 'int8'}", markup=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,7 +417,7 @@ def train_answerer(files: SessionFiles, options: AnswererOptions, config: Seq2Se
     from orienteer.agents.t5.answerer import ANSWERER_LAYOUT, ExactMatch, play_sessions
     from orienteer.agents.t5.dataset import answerer_examples
 
-    if config.base is None and config.preset == "copying":
+    if config.base is None and config.preset in (None, "copying"):
         config = replace(config, base="shipped")  # the reader's encoder knows where answers stand
     preset = replace(_preset(config), temperature=0.0)
     [taught] = grammars_of(options.grammar)
@@ -425,21 +439,27 @@ def train_answerer(files: SessionFiles, options: AnswererOptions, config: Seq2Se
 
 def _preset(options: Seq2SeqOptions) -> Preset:
     """The preset that was named, with the options that were given."""
-    if options.preset not in PRESETS:
-        raise OrienteerError(f"no preset is called {options.preset!r}; expected copying, small or paper")
-    preset = options.applied_to(PRESETS[options.preset])
+    name = options.preset or "copying"
+    if name not in PRESETS:
+        raise OrienteerError(f"no preset is called {name!r}; expected one of {', '.join(PRESETS)}")
+    preset = options.applied_to(PRESETS[name])
+    if not preset.base:
+        raise OrienteerError(
+            f"the preset {name!r} fine-tunes a pretrained T5; name one: --base FOLDER or a hub name. "
+            "Without one, `orienteer train copynet` starts from what ships"
+        )
     _need_end(options.minutes, options.steps or preset.steps)
     return preset
 
 
 def _train_seq2seq(
     purpose: Any, preset: Preset, layout: Any, options: Seq2SeqOptions, examples: list[TextExample],
-    phrases: list[str], judge: Judge | None,
+    phrases: list[str], judge: Judge | None, kind: str = "",
 ) -> None:  # fmt: skip
-    """`phrases`: what a new decoder may write beside words of its source."""
+    """`phrases`: what a new decoder may write beside words of its source; `kind`: of agent that the base must make."""
     from orienteer.agents.t5.dataset import StreamConfig, batches, hold_out, tokenize
     from orienteer.agents.t5.model import load
-    from orienteer.agents.t5.model_files import Codec, to_int8
+    from orienteer.agents.t5.model_files import Codec, kind_of_writer, to_int8
     from orienteer.agents.t5.train import TrainConfig, train
 
     config = TrainConfig(
@@ -456,6 +476,8 @@ def _train_seq2seq(
     model, tokenizer = load(
         preset.base, preset.dropout, decoder_layers=options.decoder_layers, phrases=phrases, seed=options.seed
     )
+    if kind and kind != (made := kind_of_writer(model.config)):
+        raise TrainingError(f"the base {preset.base} makes a {made}; train it by `orienteer train {made}`")
     codec = Codec(tokenizer, model.config)
     learned, held = hold_out(examples)
     held_out = tokenize(held[:500], codec, how)
@@ -480,14 +502,9 @@ def _show(progress: Progress) -> None:
     out.print(str(progress), markup=False)
 
 
-def _spread(questions: Sequence[Question], count: int) -> Sequence[Question]:
-    """At most `count` of the questions, at equal distances: a file may be sorted by source."""
-    return questions[:: max(1, -(-len(questions) // count))]
-
-
 app = typer.Typer(help="Train Orienteer's models (extra: train).", no_args_is_help=True)
 for command in (
     train_reader, train_reader_rows, train_encoder, train_likeness, train_agreement, train_confidence, train_pointer,
-    train_lookahead, train_t5, train_answerer, train_muzero,
+    train_lookahead, train_copynet, train_t5, train_answerer, train_muzero,
 ):  # fmt: skip
     app.command(command.__name__.removeprefix("train_").replace("_", "-"))(command)

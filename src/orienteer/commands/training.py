@@ -50,3 +50,8 @@ def questions_of(paths: Sequence[Path]) -> list[Question]:
     if not listed:
         raise OrienteerError(f"{paths[0] if paths else 'no file'}: no questions in it")
     return listed
+
+
+def spread(questions: Sequence[Question], count: int) -> Sequence[Question]:
+    """At most `count` of the questions, at equal distances: a file may be sorted by source."""
+    return questions[:: max(1, -(-len(questions) // count))]

@@ -21,6 +21,7 @@ class TrainConfig(LoopConfig):
     rows: tuple[Path, ...] = option("files of mined rows, best with teachers' scores; may be repeated")
     base: str = option("a BERT to start from, best a small sentence encoder: folder or hub name")
     layers: tuple[int, ...] = option("layers of the base that the student keeps; none: all", ())
+    teacher: str = option("an encoder whose vectors the student copies too, best the base with all its layers", "")
     batch: int = option("questions a step", 8, min=2)
     learning_rate: float = option("at the end of the warm-up", 5e-5)
     teacher_weight: float = option("of the teachers' order, beside what is known of the answer", 1.0, min=0.0)

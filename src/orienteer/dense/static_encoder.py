@@ -26,7 +26,7 @@ from orienteer.reader.encoding import pieces
 
 KIND = "static_encoder"
 SHIPPED = Path(__file__).parent / "weights"
-STATIC = "static"  # the address of the shipped one
+STATIC, READER = "static", "reader"  # addresses of what ships
 _BATCH = 1024  # texts
 
 
@@ -90,7 +90,9 @@ class StaticEncoder:
 
 
 def open_encoder(address: str | Path | None = None, threads: int = 0) -> TextEncoder | StaticEncoder:
-    """An encoder by its address: `static` is the shipped one, else a folder or a model of the Hugging Face hub.
+    """An encoder by its address: `static` and `reader` are shipped, else a folder or a model of the Hugging Face hub.
+
+    `reader` is the bi-encoder beside the shipped reader.
 
     Without an address that of `ORIENTEER_ENCODER`, or MiniLM as the extra `dense` installs it.
     """
@@ -98,6 +100,8 @@ def open_encoder(address: str | Path | None = None, threads: int = 0) -> TextEnc
         return TextEncoder.from_pretrained(None, threads)
     if str(address) == STATIC:
         return StaticEncoder.from_pretrained()
+    if str(address) == READER:
+        return TextEncoder.of_reader(threads, address=READER)
     folder = Path(address)
     if not folder.exists():
         folder = _from_hub(str(address))
@@ -131,7 +135,7 @@ def _is_static(folder: Path) -> bool:
 
 def _from_hub(name: str) -> Path:
     missing = ModelMissingError(
-        f"{name}: no encoder there: no such folder; give `{STATIC}`, a folder with {CONFIG}, {WEIGHTS} and "
+        f"{name}: no encoder there: no such folder; give `{STATIC}`, `{READER}`, a folder with {CONFIG}, {WEIGHTS} and "
         f"{TOKENIZER}, or with huggingface_hub installed the name of a model on its hub"
     )
     if name.count("/") != 1 or name.startswith((".", "/", "~")):

@@ -2,7 +2,8 @@
 
 Of each question's passages, one that holds the answer is to be nearest, before those that do not and before the
 passages of the other questions of a step (InfoNCE); and the cosines of a question's own passages follow the order that
-teachers gave them (cross-entropy of the softmaxes).
+teachers gave them (cross-entropy of the softmaxes). A student of fewer layers also copies the vectors of the encoder
+that it is cut from.
 """
 
 from __future__ import annotations
@@ -63,9 +64,12 @@ def train(
     model = _bert(config.base)
     if config.layers:
         keep_layers(model, config.layers)
+    teacher = _bert(config.teacher).eval() if config.teacher else None
     model.embeddings.requires_grad_(False)
     if config.bfloat16:
-        compute_in_bfloat16(model)
+        for each in (model, teacher):
+            if each is not None:
+                compute_in_bfloat16(each)
     shuffled = random.Random(config.seed)
     useful = [row for row in rows if row.negatives and (row.gold or row.retrieved)]
     useful = shuffled.sample(useful, len(useful))
@@ -80,9 +84,16 @@ def train(
         return (({}, batch) for batch in islice(_batches(learned, tokenizer, config), step, None))
 
     def loss(part: list[Asked], batch: list[Asked]) -> tuple[Tensor, Mapping[str, Tensor]]:
-        cosines = directions(model, [e.question for e in part]) @ directions(model, _passages(part)).T
-        nearest, taught = losses(config.scale * cosines, part)
-        return nearest + config.teacher_weight * taught, {"nearest": nearest, "teacher": taught}
+        texts = [*(e.question for e in part), *_passages(part)]
+        vectors = directions(model, texts)
+        nearest, taught = losses(config.scale * vectors[: len(part)] @ vectors[len(part) :].T, part)
+        loss = nearest + config.teacher_weight * taught
+        if teacher is None:
+            return loss, {"nearest": nearest, "teacher": taught}
+        with torch.no_grad():
+            wanted = directions(teacher, texts)
+        apart = 1 - (vectors * wanted).sum(1).mean()
+        return loss + config.scale * apart, {"nearest": nearest, "teacher": taught, "1 - cosine": apart}
 
     def save(folder: Path, state: State, measures: Mapping[str, float]) -> None:
         save_encoder(folder, model, tokenizer, base=Path(config.base).name, steps=state.step, **measures)

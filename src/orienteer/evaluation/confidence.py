@@ -1,17 +1,14 @@
-"""What a confidence is worth: does it tell right answers from wrong ones, and can the index say that it has none?"""
+"""Sessions as rows that a confidence is fitted and judged on: their features, and whether their answers were right."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import isfinite
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orienteer.evaluation.figures import new_figure, save
 from orienteer.reader.answer_matching import exact_match, f1
 from orienteer.session import Session
 from orienteer.session.confidence import FEATURES, ConfidenceModel, features, fit, session_at
@@ -94,99 +91,3 @@ def fit_confidence(judgements: Judgements, loss: float = LOSS) -> ConfidenceMode
     right = model.probabilities(judgements.rows)[judgements.right]
     threshold = float(np.quantile(right, loss)) if len(right) else 0.5
     return replace(model, threshold=threshold)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfidenceReport:
-    """Shares, from 0 to 1; `coverage` is the share of questions whose answer is given, the surest first.
-
-    auroc               P(a right answer has more confidence than a wrong one)
-    auroc_ps            the same of the first passage's PS, for comparison
-    calibration_error   mean distance of confidence and share of right answers, over 15 bins of equal size
-    precision           share of right answers at 25, 50, 75 and 100 % coverage
-    risk_coverage       (coverage, share of wrong answers) along the way
-    declined            share of the questions that are declined
-    right_declined      share of the right answers that are declined
-    precision_given     share of right answers among those given
-    """
-
-    questions: int
-    right: float
-    exact: float
-    first_passage_holds: float
-    auroc: float
-    auroc_ps: float
-    auroc_exact: float
-    auroc_holds: float
-    calibration_error: float
-    precision: dict[str, float]
-    precision_holds: dict[str, float]
-    risk_coverage: tuple[tuple[float, float], ...]
-    declined: float
-    right_declined: float
-    precision_given: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return {name: _rounded(value) for name, value in asdict(self).items()}
-
-
-def report(model: ConfidenceModel, judgements: Judgements) -> ConfidenceReport:
-    """How the model does on sessions that it was not fitted on."""
-    given = model.probabilities(judgements.rows)
-    right, declined = judgements.right, given < model.threshold
-    order = np.argsort(-given, kind="stable")
-    precisions = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
-    holding = np.cumsum(judgements.holds[order]) / np.arange(1, len(order) + 1)
-    places = [max(0, round(len(order) * share) - 1) for share in np.arange(0.05, 1.001, 0.05)]
-    quarters = (("25 %", 4), ("50 %", 9), ("75 %", 14), ("100 %", 19))
-    return ConfidenceReport(
-        questions=len(order), right=float(right.mean()), exact=float(judgements.exact.mean()),
-        first_passage_holds=float(judgements.holds.mean()),
-        auroc=auroc(given, right), auroc_ps=auroc(judgements.rows[:, 0], right),
-        auroc_exact=auroc(given, judgements.exact), auroc_holds=auroc(given, judgements.holds),
-        calibration_error=calibration_error(given, right),
-        precision={name: float(precisions[places[i]]) for name, i in quarters},
-        precision_holds={name: float(holding[places[i]]) for name, i in quarters},
-        risk_coverage=tuple(((i + 1) / 20, 1 - float(precisions[place])) for i, place in enumerate(places)),
-        declined=float(declined.mean()), right_declined=float(declined[right].mean()) if right.any() else 0.0,
-        precision_given=float(right[~declined].mean()) if (~declined).any() else 0.0,
-    )  # fmt: skip
-
-
-def draw_risk_coverage(file: Path, reports: Mapping[str, ConfidenceReport]) -> None:
-    """Wrong answers among those given, against the share of questions whose answer is given."""
-    figure = new_figure(5, 3.2)
-    axes = figure.subplots()
-    for name, each in reports.items():
-        if each.right:
-            axes.plot(*zip(*((100 * c, 100 * r) for c, r in each.risk_coverage), strict=True), label=name)
-    axes.set(xlabel="answers given, percent of the questions", ylabel="wrong, percent of those", xlim=(0, 100))
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    save(figure, file)
-
-
-def auroc(scores: Floats, truths: Bools) -> float:
-    """The area under the ROC curve, ties counted half; NaN where all are right or all wrong."""
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    positives = int(truths.sum())
-    negatives = len(truths) - positives
-    if not positives or not negatives:
-        return float("nan")
-    return float((ranks[truths].sum() - positives * (positives + 1) / 2) / (positives * negatives))
-
-
-def calibration_error(given: Floats, right: Bools, bins: int = 15) -> float:
-    """The mean distance of probability and share of right ones, over bins of equal size."""
-    parts = np.array_split(np.argsort(given, kind="stable"), bins)
-    return float(sum(len(p) * abs(given[p].mean() - right[p].mean()) for p in parts if len(p)) / len(given))
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 4) if isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value

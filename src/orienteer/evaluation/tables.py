@@ -53,20 +53,25 @@ def ranked(values: Sequence[float | None], digits: int = 2) -> list[str]:
 Metrics = Mapping[str, Mapping[str, float]]
 Sets = Mapping[str, Metrics]
 
-# Beside the paper's columns: re-ranking as many passages as a session reads, and the best unlearned operator.
-BESIDE = {"BM25@100+PS": ("bm25@100+ps",), "PRF-IDF −t": ("prf-idf-t",)}
+# Beside the paper's columns: re-ranking as many passages as a session reads, the best unlearned operator, what ships.
+BESIDE = {
+    "BM25@100+PS": ("bm25@100+ps",), "PRF-IDF −t": ("prf-idf-t",), "pointer": ("pointer",), "muzero": ("muzero",),
+    "copynet-G1": ("copynet-G1",), "ensemble": ("ensemble",),
+}  # fmt: skip
+_FOLDER = re.compile(r"=[^|()\[\]]*")
 
 
 def value(metrics: Metrics, agents: Iterable[str], measure: str) -> float | None:
-    """The measure of the first of these agents that was evaluated."""
-    return next((metrics[agent].get(measure) for agent in agents if agent in metrics), None)
+    """The measure of the first of these agents that was evaluated, from whichever folder its weights were."""
+    names = {_FOLDER.sub("", name): name for name in reversed(list(metrics))} | {name: name for name in metrics}
+    return next((metrics[names[agent]].get(measure) for agent in agents if agent in names), None)
 
 
 def results(sets: Sets) -> str:
     """`tab:results`: the paper's test figures, ours of every set; its EM is that of the answer generator."""
     rows = []
     for measure, theirs in paper.RESULTS["test"].items():
-        rows.append(_row(measure, "paper, test", theirs, beside=(None, _prf(measure, "test"))))
+        rows.append(_row(measure, "paper, test", theirs, beside=_beside_paper(measure, "test")))
         for name, metrics in sets.items():
             ours = "EM-T5" if measure == "EM" else measure
             rows.append(_row("", f"ours, {name}", _columns(metrics, ours), beside=_beside(metrics, ours)))
@@ -79,7 +84,7 @@ def results_full(sets: Sets) -> str:
     for measure in paper.RESULTS_FULL["test"]:
         first = measure
         for data, theirs in paper.RESULTS_FULL.items():
-            rows.append(_row(first, f"paper, {data}", theirs[measure], beside=(None, _prf(measure, data))))
+            rows.append(_row(first, f"paper, {data}", theirs[measure], beside=_beside_paper(measure, data)))
             first = ""
         for name, metrics in sets.items():
             rows.append(_row("", f"ours, {name}", _columns(metrics, measure), beside=_beside(metrics, measure)))
@@ -87,12 +92,12 @@ def results_full(sets: Sets) -> str:
 
 
 def results_t5(sets: Sets) -> str:
-    """`tab:results-t5`: the agents trained on each grammar's sessions; ours are the T5 and the pointer agents."""
+    """`tab:results-t5`: the agents trained on each grammar's sessions; ours are T5, copynet and pointer."""
     rows = []
     for grammar, theirs in paper.RESULTS_T5.items():
         rows.append([f"**{grammar}**", "paper, T5, dev", *map(number, theirs)])
         for name, metrics in sets.items():
-            for family, shown in (("t5", "T5"), ("pointer", "pointer")):
+            for family, shown in (("t5", "T5"), ("copynet", "copynet"), ("pointer", "pointer")):
                 ours = [value(metrics, (f"{family}-{grammar}",), measure) for measure in paper.T5_MEASURES]
                 if family == "t5" or any(each is not None for each in ours):
                     rows.append(["", f"ours, {shown}, {name}", *map(number, ours)])
@@ -146,7 +151,8 @@ def _beside(metrics: Metrics, measure: str) -> list[float | None]:
     return [value(metrics, agents, measure) for agents in BESIDE.values()]
 
 
-def _prf(measure: str, data: str) -> float | None:
-    """The paper's figure for idf with the `-t` operator."""
+def _beside_paper(measure: str, data: str) -> list[float | None]:
+    """The paper has one of them, with its own: idf with the `-t` operator."""
     row = paper.PRF.get((measure, data, "idf"))
-    return row[paper.PRF_OPERATORS.index("-t")] if row else None
+    theirs = {"PRF-IDF −t": row[paper.PRF_OPERATORS.index("-t")]} if row else {}
+    return [theirs.get(name) for name in BESIDE]

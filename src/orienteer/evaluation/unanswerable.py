@@ -1,4 +1,8 @@
-"""An index that does not hold the answers: what a search finds once every passage with a gold answer is removed."""
+"""An index that does not hold the answers: what a search finds once every passage with a gold answer is removed.
+
+Removed for a question are its gold passage, the passages that are judged relevant, and every passage that holds an
+answer in its title or its text, also as a possessive.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from orienteer.engine.protocol import Engine, Hit, StoresTerms, fingerprint_of
 from orienteer.errors import OrienteerError
 from orienteer.query import Query, Refinement
 from orienteer.query.refinement import clean
-from orienteer.reader.answer_matching import holds_answer
+from orienteer.reader.answer_matching import holds_answer_or_possessive
 
 _FURTHER = 10  # hits asked for beyond k, of which the answers are dropped
 _DEEPEST = 1000
@@ -29,7 +33,7 @@ class WithoutAnswers:
         if not isinstance(engine, StoresTerms):
             raise OrienteerError("answers can be removed from an embedded index only")
         self._engine, self._terms = engine, engine
-        self._answers = {clean(question.question): question.answers for question in questions}
+        self._questions = {clean(question.question): question for question in questions}
         self._holds: dict[tuple[str, str], bool] = {}
         self.fingerprint = f"{fingerprint_of(engine)}-answers"
 
@@ -93,6 +97,14 @@ class WithoutAnswers:
     def _look(self, question: str, ids: Sequence[str]) -> None:
         """Whether these passages hold an answer, title or text."""
         new = [id for id in ids if (question, id) not in self._holds]
-        answers = self._answers.get(question, ())
+        asked = self._questions.get(question)
         for id, passage in zip(new, self._engine.passages(new), strict=True):
-            self._holds[question, id] = bool(answers) and holds_answer(f"{passage.title} . {passage.text}", answers)
+            self._holds[question, id] = asked is not None and _answers(asked, passage)
+
+
+def _answers(question: Question, passage: Passage) -> bool:
+    if passage.id == question.passage_id or question.grades.get(passage.id, 0) > 0:
+        return True
+    return bool(question.answers) and holds_answer_or_possessive(
+        f"{passage.title} . {passage.text}", question.answers
+    )  # fmt: skip

@@ -20,7 +20,7 @@ from orienteer.data.compression import compressed, read_blocks
 from orienteer.engine.protocol import Engine
 from orienteer.errors import DataError, TrainingError
 from orienteer.query import Query
-from orienteer.reader.answer_matching import holds_answer
+from orienteer.reader.answer_matching import holds_answer_or_possessive
 
 Span = tuple[int, int]  # character offsets into a passage's text, the end exclusive
 
@@ -94,7 +94,7 @@ def _row(question: Question, found: Sequence[Passage], generator: random.Random,
     retrieved: list[Evidence] = []
     negatives: list[Evidence] = []
     for passage in found:
-        if not holds_answer(passage.text, question.answers):
+        if not holds_answer_or_possessive(passage.text, question.answers):
             negatives.append(Evidence(passage.title, passage.text))
         elif spans := occurrences(passage.text, question.answers):
             retrieved.append(Evidence(passage.title, passage.text, spans))

@@ -96,7 +96,7 @@ class ConfidenceModel:
         return {
             "threshold": round(self.threshold, 4),
             "bias": round(self.bias, 5),
-            "features": {name: [round(each, 5) for each in row] for name, *row in rows},
+            "features": {name: [float(f"{each:.6g}") for each in row] for name, *row in rows},
         }
 
 
@@ -169,7 +169,8 @@ def fit(rows: Floats, right: Sequence[bool], groups: Sequence[object], pull: flo
       groups: the question of each row; rows of one question count as one together.
       pull: strength of the pull, as so many invented sessions.
     """
-    means, scales = rows.mean(0), np.maximum(rows.std(0), 1e-6)
+    means, scales = rows.mean(0), rows.std(0)
+    scales[scales < 1e-6] = 1.0  # a feature that is the same everywhere
     sizes: dict[object, int] = {}
     for group in groups:
         sizes[group] = sizes.get(group, 0) + 1

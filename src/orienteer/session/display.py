@@ -21,6 +21,7 @@ from orienteer.session.environment import Seconds
 from orienteer.session.record import Record, RecordedPassage, RecordedStep
 from orienteer.session.state import Read, Session, Undo
 
+_PAGE = re.compile(r", pages? [\d–]+$")
 _TERMINAL_STYLES = {"or": "green", "+": "bold green", "-": "bold red", "^": "bold yellow"}
 
 
@@ -87,8 +88,16 @@ def _terminal_changes(record: Record, step: RecordedStep) -> Text:
     line = Text("    ")
     for sign, ids, style in (("+", step.entered, "green"), ("-", step.left, "red")):
         for id in ids:
-            line.append(f"{sign} {printable(record.passages[id].title or id)}  ", style)
+            line.append(f"{sign} {_name(record, id)}  ", style)
     return line
+
+
+def _name(record: Record, id: str) -> str:
+    """The passage's title; where another passage has the same one, with its page."""
+    passage = record.passages[id]
+    twins = sum(each.title == passage.title for each in record.passages.values()) > 1
+    page = _PAGE.search(passage.source or "") if twins else None
+    return printable(f"{passage.title}{page[0] if page else ''}" if passage.title else id)
 
 
 def _terminal_passages(record: Record, step: RecordedStep) -> Iterator[Text]:

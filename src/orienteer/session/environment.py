@@ -80,7 +80,7 @@ class Environment:
                 term = self.lexicon.as_term(action.term)
                 if not term:
                     return f"{action}: {action.term!r} holds no index term, only stop words or signs"
-                if term in used_terms(session, self.lexicon):
+                if not self.settings.reuse_terms and term in used_terms(session, self.lexicon):
                     return f"{action}: the term {term!r} was used before; a term is used once in a session"
                 return None
             case Read():

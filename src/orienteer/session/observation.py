@@ -81,7 +81,7 @@ class Observation:
     hits      full passages that the current query found, in the engine's order
     terms     Σ_t: what may be used next, in order of appearance: index terms, neither used before nor stop words
     idf       of every index term that appears, also of those that are not offered
-    used      terms used before in the session, with any operator, as index terms
+    used      terms used before in the session, with any operator, as index terms; none where they may be used again
     seed      for this step's random draws, if the agent makes any
     seen      ids of every passage read so far
     """
@@ -153,7 +153,7 @@ def observe(session: Session, settings: Settings, lexicon: Lexicon) -> Observati
     )  # fmt: skip
     sources = _sources(session.query.question, passages, lexicon)
     idf = {term: lexicon.idf(term) for term in sources}
-    used = used_terms(session, lexicon)
+    used = frozenset() if settings.reuse_terms else used_terms(session, lexicon)
     whole = {each.passage.id: each.passage for each in session.seen}
     current = session.current
     step = session.refinements_made

@@ -33,6 +33,7 @@ class Settings:
     lambda1     weight of the mean PS in the score
     lambda2     weight of NDCEM in the score
     seed        of every random draw an agent makes
+    reuse_terms a term may be used again, with any operator; what ships has learned that it may not
     """
 
     steps: int = 20
@@ -41,18 +42,20 @@ class Settings:
     dead_ends: DeadEnds = "undo"
     allow_stop: bool = False
     snippet: int = 30
-    relevance: Relevance = "tokens"
+    relevance: Relevance = "possessives"
     lambda1: float = LAMBDA1
     lambda2: float = LAMBDA2
     seed: int = 0
+    reuse_terms: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 0), ("hits", 1), ("snippet", 1), ("seed", 0)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise SettingsError(f"{name} = {value!r}; expected a whole number, {least} or more")
-        if type(self.allow_stop) is not bool:
-            raise SettingsError(f"allow_stop = {self.allow_stop!r}; expected true or false")
+        for name in ("allow_stop", "reuse_terms"):
+            if type(getattr(self, name)) is not bool:
+                raise SettingsError(f"{name} = {getattr(self, name)!r}; expected true or false")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(
@@ -69,7 +72,8 @@ class Settings:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As records hold them: without `reuse_terms` where it is off, as before there was a choice."""
+        return {name: value for name, value in asdict(self).items() if value or name != "reuse_terms"}
 
     def with_options(self, options: Mapping[str, str]) -> Settings:
         """These settings with some given as text, as in `prf-idf-t[steps=10;dead_ends=stop]`."""

@@ -18,7 +18,7 @@ from orienteer.agents.lookahead.passage_features import FEATURES, FOUND_FEATURES
 from orienteer.data.passage import Passage
 from orienteer.engine.hits import concatenate, distinct_hits, take
 from orienteer.engine.protocol import Engine, Hit
-from orienteer.errors import QueryError
+from orienteer.errors import QueryError, SearchBudgetError
 from orienteer.models.layers import Float32s
 from orienteer.query import Query, Refinement
 from orienteer.session import Lexicon, Observation
@@ -66,17 +66,26 @@ class Lookahead:
     def __init__(self, engine: Engine, lexicon: Lexicon, pieces: Mapping[str, int], table: Float32s) -> None:
         self._engine, self._lexicon, self._refine = engine, lexicon, RefineCache(engine)
         self._features = PassageFeatures(engine, lexicon, TermTable(engine, pieces), directions(table))
-        self._passages: dict[str, Passage] = {}
+        self._texts: dict[str, Passage] = {}
 
     def __call__(self, observation: Observation, actions: RankedActions) -> Candidates | None:
         """The candidates of all ranked refinements; None where the engine cannot answer them."""
-        refinements = actions.refinements()
         try:
-            lists, asked = self._refine(observation, refinements)
-        except QueryError:
+            lists, asked = self.refined(observation, actions)
+        except (QueryError, SearchBudgetError):
             return None
+        return replace(self.of_hits(observation, actions, lists), asked=asked)
+
+    def refined(
+        self, observation: Observation, actions: RankedActions, query: tuple[Refinement, ...] | None = None
+    ) -> tuple[HitLists, int]:
+        """What each refinement of the session's query finds, or of a prefix of it; and how many were not cached."""
+        return self._refine(observation, actions.refinements(), query)
+
+    def of_hits(self, observation: Observation, actions: RankedActions, lists: HitLists) -> Candidates:
+        """The candidates of refinements that find `lists`."""
         ids, hits = _unseen(lists, observation.seen)
-        return replace(self._candidates(observation, ids, hits, refinements, actions.log_probabilities), asked=asked)
+        return self._candidates(observation, ids, hits, actions.refinements(), actions.log_probabilities)
 
     def of_passages(self, observation: Observation, ids: Sequence[str], usual: Float32s) -> Candidates:
         """Unread passages as candidates that no refinement finds.
@@ -93,7 +102,7 @@ class Lookahead:
         refinements: Sequence[Refinement], log_probabilities: NDArray[np.float64],
     ) -> Candidates:  # fmt: skip
         best = observation.passages[:K]
-        passages, best_passages = self._fetch(ids), self._fetch([each.id for each in best])
+        passages, best_passages = self.passages(ids), self.passages([each.id for each in best])
         features = self._features(observation, passages, best_passages, hits, refinements, log_probabilities)
         numbers: dict[str, int] = {}
         answers = [" ".join(self._lexicon.terms(each.answer)) for each in best]
@@ -103,11 +112,11 @@ class Lookahead:
         ps = np.array([each.score for each in best])
         return Candidates(tuple(ids), features, hits, ps, best_answers, np.where(held.any(1), first, -1))
 
-    def _fetch(self, ids: Sequence[str]) -> list[Passage]:
+    def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages from the engine; most come again at the next step."""
-        if len(self._passages) > _CACHED_PASSAGES:
-            self._passages = {}  # another thread may still read the old one
-        cached = self._passages
+        if len(self._texts) > _CACHED_PASSAGES:
+            self._texts = {}  # another thread may still read the old one
+        cached = self._texts
         missing = [id for id in ids if id not in cached]
         cached.update(zip(missing, self._engine.passages(missing), strict=True))
         return [cached[id] for id in ids]
@@ -121,9 +130,14 @@ class RefineCache:
         self._sessions: dict[str, dict[tuple[Refinement, ...], _Refined]] = {}  # by question
         self._lock = Lock()
 
-    def __call__(self, observation: Observation, refinements: Sequence[Refinement]) -> tuple[HitLists, int]:
-        """The K best passages of each refinement, as the engine gives them; and how many it was asked for."""
-        query = observation.refinements
+    def __call__(
+        self, observation: Observation, refinements: Sequence[Refinement], query: tuple[Refinement, ...] | None = None
+    ) -> tuple[HitLists, int]:
+        """The K best passages of each refinement, as the engine gives them; and how many it was asked for.
+
+        `query` is the session's, or a prefix of it.
+        """
+        query = observation.refinements if query is None else query
         # The first step of a session empties the cache: the engine may have other passages by now.
         session = self._sessions.get(observation.question, {}) if observation.step else {}
         place, lists = session.get(query, ({}, ()))
@@ -131,7 +145,8 @@ class RefineCache:
             refined = self._engine.refine(Query(observation.question, query), new, K)
             place = place | {each: len(lists) + number for number, each in enumerate(new)}
             lists = concatenate(lists, refined) if lists else refined
-        prefixes = {each: known for each, known in session.items() if each == query[: len(each)]}
+        kept = observation.refinements
+        prefixes = {each: known for each, known in session.items() if each == kept[: len(each)]}
         self._keep(observation.question, prefixes | {query: (place, lists)})
         if len(new) == len(lists):
             return lists, len(new)

@@ -73,6 +73,10 @@ class TermTable:
         self.add(flat)
         return flat, np.cumsum([len(row) for row in rows], dtype=np.int64)
 
+    def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sorted by the terms' bytes."""
+        return self._terms.in_order(numbers)
+
     def add(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Fills the arrays for terms that are new; returns the same numbers."""
         highest = int(numbers.max(initial=-1))
@@ -163,7 +167,7 @@ class PassageFeatures:
         flat, ends = table.streams(passages)
         best_flat, best_ends = table.streams(best_passages)
         answers = [table.numbers(tuple(dict.fromkeys(self._lexicon.terms(each.answer)))) for each in best]
-        others = np.setdiff1d(np.concatenate([best_flat, *answers]), question.numbers)
+        others = table.in_order(np.setdiff1d(np.concatenate([best_flat, *answers]), question.numbers))
         column = np.full(len(table.piece), -1, np.int32)
         column[question.numbers] = np.arange(size)
         column[others] = size + np.arange(len(others))

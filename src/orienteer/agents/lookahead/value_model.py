@@ -113,6 +113,15 @@ def expected_gains(candidates: Candidates, prediction: Prediction) -> tuple[Floa
     return ndcg, success
 
 
+def expected_ps(prediction: Prediction) -> Float64s:
+    """The PS that each passage is expected to get [passages]."""
+    # The mean of a logistic function over a normal distribution, as MacKay approximates it.
+    means = prediction.logit / np.sqrt(1 + np.pi / 8 * prediction.spread**2)
+    wrong, right = (1 / (1 + np.exp(-means))).T
+    expected: Float64s = prediction.right * right + (1 - prediction.right) * wrong
+    return expected
+
+
 @cache
 def _orders(count: int) -> NDArray[np.int64]:
     """The best passages in order once a new one, numbered `count`, has taken each rank in turn [ranks, best]."""

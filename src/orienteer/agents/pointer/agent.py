@@ -18,6 +18,7 @@ from orienteer.agents.lookahead.candidates import Candidates, Lookahead
 from orienteer.agents.lookahead.value_model import (
     Float64s,
     ValueModel,
+    expected_ps,
     has_value_model,
     passage_values,
     refinement_values,
@@ -201,7 +202,7 @@ class PointerAgent:
 
     def look_ahead(self, observation: Observation, actions: RankedActions) -> Candidates | None:
         """What all refinements would find; None where the engine cannot answer them."""
-        return self._lookahead()(observation, actions)
+        return self.lookahead(observation, actions)
 
     @property
     def has_value_model(self) -> bool:
@@ -215,6 +216,14 @@ class PointerAgent:
     def passage_values(self, candidates: Candidates) -> Float64s:
         """The expected gain of reading each candidate, minus the cost of reading it."""
         return passage_values(candidates, self._trained_value_model(), self.decoding)
+
+    def expected_ps(self, candidates: Candidates, places: Sequence[int]) -> Float64s:
+        """The PS that the reader is expected to give some of the candidates."""
+        return expected_ps(self._trained_value_model()(candidates.features[list(places)]))
+
+    @property
+    def lookahead(self) -> Lookahead:
+        return self._lookahead()
 
     def _trained_value_model(self) -> ValueModel:
         if self._value_model is None:
