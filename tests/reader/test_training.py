@@ -329,3 +329,8 @@ def test_only_sources_that_teach_ranking_get_more_negatives():
     assert with_negatives(shares, 0) == shares
     more = with_negatives(shares, 7)
     assert (more["ranks"].negatives, more["spans"].negatives) == (7.0, 0.25)
+
+
+def test_training_can_start_from_the_shipped_reader_which_has_a_bi_encoder_beside_it():
+    model = ReaderModel.from_pretrained("shipped")
+    assert not [name for name in model.state_dict() if name.startswith("likeness")]

@@ -87,10 +87,11 @@ class ReaderModel(nn.Module):
                     "model.safetensors, or a hub name"
                 ) from None
         files = load_folder(folder)
-        has_pooler = "pooler.weight" in files.tensors
+        tensors = files.own_tensors  # a bi-encoder beside it is not part of the network
+        has_pooler = "pooler.weight" in tensors
         model = cls(BertModel(BertConfig(**{**files.config, **quiet}), add_pooling_layer=False), has_pooler=has_pooler)
         try:
-            model.load_state_dict({n: torch.from_numpy(v) for n, v in dequantise(files.tensors).items()})
+            model.load_state_dict({n: torch.from_numpy(v) for n, v in dequantise(tensors).items()})
         except RuntimeError as error:
             raise ModelCorruptError(f"{folder}: not a reader's weights ({error}); train it again") from None
         return model
