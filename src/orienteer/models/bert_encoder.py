@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import ctranslate2
@@ -19,6 +21,25 @@ __all__ = ["BertEncoder", "Bounds", "Compute", "Ct2Encoder", "plain_tokenizer", 
 
 Compute = Literal["int8", "float32"]
 Int32s = NDArray[np.int32]
+
+_AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+
+
+def _use_avx512(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    """CTranslate2 takes AVX-512 by itself on Intel's processors alone; AMD's with it encode in a seventh less time.
+
+    An instruction set that the environment names already stays.
+    """
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    if set(flags) >= _AVX512:
+        os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
+
+
+_use_avx512()  # read when the first model is opened
 
 
 class Bounds(NamedTuple):
