@@ -172,9 +172,10 @@ class Lists:
         if not possible:
             return found
         # One pass over all text costs more than looking into a phrase's passages, and cheaper than doing so for many.
-        words_each = index.array("stream").size // max(1, index.size)
+        positions = index.manifest.counts["contents_length"]
+        words_each = positions // max(1, index.size)
         apart = sum(min(own) * words_each + PHRASE_COST for own in frequencies)
-        search = self._phrases_at_once if apart > 2 * index.array("stream").size else self._phrases_apart
+        search = self._phrases_at_once if apart > 2 * positions else self._phrases_apart
         which, documents, counts = search(possible, frequencies)
         fields = np.array([text.field for text, _ in possible], np.int64)[which]
         norms = index.array("norms")[fields * index.size + documents]
@@ -204,7 +205,7 @@ class Lists:
             lists = [text.field * index.terms + term for _, term in sorted(set(zip(own, terms, strict=True)))]
             found, counts = np.empty(min(own), np.uint32), np.empty(min(own), np.uint32)
             size = kernels.phrase_list(
-                index.array("documents"), index.array("offsets"), index.array("stream"), index.array("stream_ends"),
+                index.array("documents"), index.array("offsets"), *index.packed, index.array("stream_ends"),
                 index.array("title_positions"), np.array(lists, np.int64), np.array(terms, np.int32),
                 np.array(text.places, np.int64), text.field == 1, found, counts,
             )  # fmt: skip
@@ -226,7 +227,7 @@ class Lists:
         first[key[order][::-1] + 1] = np.arange(len(phrases), dtype=np.int32)[::-1]
         try:
             which, documents, counts = kernels.phrase_pass(
-                index.array("stream"), index.array("stream_ends"), index.array("title_positions"), first,
+                *index.packed, index.array("stream_ends"), index.array("title_positions"), first,
                 np.append(key[order], NO_TERM).astype(np.int32),
                 np.array([terms[other] for _, terms, _, other in chosen], np.int32),
                 np.array([text.places[other] - text.places[one] for text, _, one, other in chosen], np.int64),

@@ -121,7 +121,7 @@ def run(
     terms = np.array([postings.term for postings in lists], np.int64)
     fields = np.array([text.field for text, _ in grouped.groups], np.int64)
     kernels.members(
-        index.array("stream"), index.array("stream_ends"), index.array("title_positions"), arrays[2],
+        *index.packed, index.array("stream_ends"), index.array("title_positions"), arrays[2],
         terms, fields, starts, ends, extra, base_numbers, base_count, holds,
     )  # fmt: skip
     size = grouped.kinds.size

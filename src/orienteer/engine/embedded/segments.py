@@ -160,12 +160,10 @@ class _DeletedTerms:
 
     @classmethod
     def of(cls, index: Index, deleted: NDArray[np.int64]) -> _DeletedTerms:
-        ends = index.array("stream_ends")
-        begins = np.where(deleted > 0, ends[deleted - 1], 0)
-        lengths = ends[deleted] - begins
-        stops = np.cumsum(lengths)
-        within = np.arange(int(stops[-1]) if stops.size else 0) - np.repeat(stops - lengths, lengths)
-        stream = index.array("stream")[np.repeat(begins, lengths) + within].astype(np.int64)
+        stream, stops = index.streams(deleted) if deleted.size else (deleted, deleted)
+        lengths = np.diff(stops, prepend=0)
+        within = np.arange(stream.size) - np.repeat(stops - lengths, lengths)
+        stream = stream.astype(np.int64)
         row = np.repeat(np.arange(deleted.size), lengths)
         in_title = within < np.repeat(index.array("title_positions")[deleted], lengths)
         counts = np.zeros((FIELD_COUNT, 2), np.int64)

@@ -21,6 +21,7 @@ import numpy as np
 
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
 from orienteer.engine.embedded.kernels.search import SLACK, advance, any_allowed, excluded, insert
+from orienteer.engine.embedded.kernels.stream import position_at
 
 OUT = -np.inf
 STEPS = 32  # of saturated frequency, 1 - 1 / saturation, by which a posting's possible gain is bounded
@@ -246,7 +247,7 @@ def refine_pass(
 
 @kernel
 def members(
-    stream, stream_ends, title_positions, extra_documents,
+    stream, ranked, bases, widths, stream_ends, title_positions, extra_documents,
     group_term, group_field, group_start, group_end, group_extra, base_documents, base_count, holds,
 ):  # fmt: skip
     """holds bool [groups, base results]: which of the query's best passages have the group's term."""
@@ -269,10 +270,12 @@ def members(
         slots[slot, group_field[g]] = g
     for i in range(base_count):
         document = base_documents[i]
-        begin = stream_ends[document - 1] if document > 0 else np.int64(0)
-        title_end = begin + title_positions[document]
-        for at in range(begin, stream_ends[document]):
-            term = np.int64(stream[at])
+        bit = stream_ends[document - 1] if document > 0 else np.int64(0)
+        at = -1
+        while bit < stream_ends[document]:
+            term, taken = position_at(stream, bit, ranked, bases, widths)
+            bit += taken
+            at += 1
             if term < 0:
                 continue
             slot = (term * 2654435761) & (size - 1)
@@ -281,7 +284,7 @@ def members(
             if keys[slot] == term:
                 if slots[slot, 0] >= 0:
                     holds[slots[slot, 0], i] = True
-                if at < title_end and slots[slot, 1] >= 0:
+                if at < title_positions[document] and slots[slot, 1] >= 0:
                     holds[slots[slot, 1], i] = True
 
 
