@@ -117,14 +117,20 @@ class Lists:
                 phrases.append((text, found[at : at + len(text.terms)].tolist()))
             at += len(text.terms)
         fields = np.array([text.field for text in words], np.int64)
-        postings = dict(zip(words, self._terms(fields, found[numbers]), strict=True))
+        postings = dict(zip(words, self._terms(words, fields, found[numbers]), strict=True))
         self.index.remember(postings)
         self._known.update(postings)
         if phrases:
             self._known.update(self._phrases(phrases))
         return self._known
 
-    def _terms(self, fields: NDArray[np.int64], terms: NDArray[np.int64]) -> list[Postings | None]:
+    def idf(self, field: int, term: str, frequency: int) -> np.float32:
+        """Of a term that so many of the index's passages have."""
+        return self.index.idf(field, frequency)
+
+    def _terms(
+        self, words: list[FieldTerms], fields: NDArray[np.int64], terms: NDArray[np.int64]
+    ) -> list[Postings | None]:
         index = self.index
         numbers = np.where(terms == NO_TERM, 0, fields * index.terms + terms)
         offsets = index.array("offsets")
@@ -135,12 +141,10 @@ class Lists:
         highest = index.saturation[index.array("best_codes")[numbers]]
         rows = self._rows(numbers).tolist()
         return [
-            Postings(term, start, end, False, index.idf(field, end - start), top, row)
+            Postings(term, start, end, False, self.idf(text.field, text.terms[0], end - start), top, row)
             if term != NO_TERM and end > start
             else None
-            for field, term, start, end, top, row in zip(
-                fields.tolist(), terms.tolist(), starts, ends, highest, rows, strict=True
-            )
+            for text, term, start, end, top, row in zip(words, terms.tolist(), starts, ends, highest, rows, strict=True)
         ]
 
     def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -187,7 +191,8 @@ class Lists:
         for (text, _), own, start, end in zip(possible, frequencies, ends, ends[1:], strict=False):
             if end > start:
                 # Lucene adds the terms' float32 idf in double.
-                idf = np.float32(sum(float(index.idf(text.field, frequency)) for frequency in own))
+                pairs = zip(text.terms, own, strict=True)
+                idf = np.float32(sum(float(self.idf(text.field, term, frequency)) for term, frequency in pairs))
                 place = self.length + start, self.length + end
                 found[text] = Postings(NO_TERM, *place, True, idf, saturation[start:end].max())
         self.documents.append(documents)
@@ -296,9 +301,8 @@ def query_texts(query: Query) -> tuple[dict[str, dict[FieldTerms, float]], int]:
     return texts, clauses
 
 
-def compile_query(index: Index, query: Query) -> Compiled:
+def compile_query(query: Query, lists: Lists) -> Compiled:
     texts, clauses = query_texts(query)
-    lists = Lists(index)
     known = lists.find(text for group in texts.values() for text in group)
 
     def rows(group: dict[FieldTerms, float]) -> list[Clause]:

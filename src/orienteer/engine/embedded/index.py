@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,6 +188,28 @@ class Index:
         if found.size and found.min() <= streams.WRONG:
             raise damaged("stream", "a term that is not in the vocabulary")
         return found, stops
+
+    def streams_of(self, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
+        """`stream` of many passages."""
+        found, stops = self.streams(np.array(numbers, np.int64))
+        return np.split(found.astype(np.int64), stops[:-1]) if numbers else []
+
+    def terms_at(self, numbers: NDArray[np.int64]) -> list[str]:
+        """`term` of many numbers."""
+        ends, letters = self.array("term_ends"), self.array("terms").data
+        try:
+            return [
+                str(letters[start:end], "utf-8")
+                for start, end in zip(ends[numbers].tolist(), ends[numbers + 1].tolist(), strict=True)
+            ]
+        except UnicodeDecodeError:
+            raise damaged("terms", "it is not UTF-8") from None
+
+    def frequencies_of(self, field: int, numbers: NDArray[np.int64]) -> list[int]:
+        """`frequency` of many terms."""
+        offsets, lists = self.array("offsets"), field * self.terms + numbers
+        counts: list[int] = (offsets[lists + 1] - offsets[lists]).tolist()
+        return counts
 
     def idf(self, field: int, frequency: int) -> np.float32:
         if (value := self._idf.get((field, frequency))) is None:

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded.clauses import find_terms
 from orienteer.engine.embedded.index import NO_TERM, Index, open_parts
+from orienteer.engine.embedded.refine import PlannedRefinements
 from orienteer.engine.embedded.segments import Segment, SegmentHits, TermKey, merged
 from orienteer.engine.embedded.store import Manifest
 from orienteer.engine.embedded.stored_text import passages_digest
-from orienteer.query import Query, Refinement, Where
+from orienteer.query import Query, Where
 
 
 class SegmentedIndex(Index):
@@ -75,11 +76,20 @@ class SegmentedIndex(Index):
         return self._merged(parts, k)
 
     def refined(
-        self, query: Query, refinements: Sequence[Refinement], k: int, frequencies: Mapping[TermKey, int],
-        where: Where | None,
+        self, query: Query, planned: PlannedRefinements, k: int, frequencies: Mapping[TermKey, int],
+        where: Where | None, floors: NDArray[np.float32] | None = None,
     ) -> SegmentHits:  # fmt: skip
-        """[refinements, k]: the best k of query + r for every r."""
-        parts = [segment.refined(query, refinements, k, frequencies, where) for segment in self.segments]
+        """[refinements, k]: the best k of query + r for every r.
+
+        Of those below `floors` [refinements], the k-th scores of others, some or all may be missing; the floors become
+        the segments' own k-th scores where these are higher.
+        """
+        floors = np.full(len(planned), -np.inf, np.float32) if floors is None else floors
+        parts = []
+        for segment in self.segments:
+            parts.append(segment.refined(query, planned, k, frequencies, where, floors))
+            if k:
+                np.maximum(floors, parts[-1].scores[:, -1], out=floors)
         return self._merged(parts, k)
 
     def _merged(self, parts: list[SegmentHits], k: int) -> SegmentHits:
@@ -155,6 +165,15 @@ class SegmentedIndex(Index):
 
     def frequency(self, field: int, term: int) -> int:
         return sum(segment.frequency(field, own) for segment, own in self._own_terms(term))
+
+    def terms_at(self, numbers: NDArray[np.int64]) -> list[str]:
+        return [self.term(number) for number in numbers.tolist()]
+
+    def frequencies_of(self, field: int, numbers: NDArray[np.int64]) -> list[int]:
+        return [self.frequency(field, number) for number in numbers.tolist()]
+
+    def streams_of(self, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
+        return [self.stream(number) for number in numbers]
 
     def occurrences(self, term: int) -> int:
         return sum(segment.occurrences(own) for segment, own in self._own_terms(term))

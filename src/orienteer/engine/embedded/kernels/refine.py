@@ -67,11 +67,14 @@ def refine_pass(
     start, end, extra, weight,
     not_start, not_end, not_extra, allowed,
     group_start, group_end, group_extra, first_variant,
-    required, variant_weight, replaced, slope, slack,
+    required, variant_weight, replaced, slope, slack, floor,
     share, step_of, size, window,
     base_documents, base_scores, variant_documents, variant_scores,
 ):  # fmt: skip
-    """Walk all passages once. Returns how many base results there are, and how many each variant has."""
+    """Walk all passages once. Returns how many base results there are, and how many each variant has.
+
+    `floor` float64 [variants]: what a passage's score must reach for the variant to want it; it rises in the walk.
+    """
     n_must, n_should, n_groups = must_start.size, start.size, group_start.size
     k = variant_scores.shape[1]
     has_must = n_must > 0
@@ -84,7 +87,6 @@ def refine_pass(
     matched = np.empty(window, np.int64)
     useful = np.full((n_groups, STEPS), OUT)
     stale = np.ones(n_groups, np.bool_)
-    floor = np.full(required.size, OUT)  # what a passage's score must reach for the variant to want it
     cursor, required_at, optional_at, not_at = group_start.copy(), must_start.copy(), start.copy(), not_start.copy()
     tables = [scores_by_code(weight[i], end[i] - start[i], saturation) for i in range(n_should)]
 
@@ -243,6 +245,25 @@ def refine_pass(
             shoulds[:] = 0.0
         first = limit
     return base_count, counts
+
+
+@kernel
+def merge_lists(numbers, scores, starts, k, merged_numbers, merged_scores):
+    """The best k of several parts' lists, row by row; of equal scores the earlier part's first.
+
+    numbers, scores [parts, rows, k]: a part's own numbers, -inf where a list has ended; starts [parts]: what to add.
+    """
+    at = np.empty(scores.shape[0], np.int64)
+    for row in range(scores.shape[1]):
+        at[:] = 0
+        for rank in range(k):
+            best = -1
+            for part in range(at.size):
+                if at[part] < k and (best < 0 or scores[part, row, at[part]] > scores[best, row, at[best]]):
+                    best = part
+            merged_numbers[row, rank] = numbers[best, row, at[best]] + starts[best]
+            merged_scores[row, rank] = scores[best, row, at[best]]
+            at[best] += 1
 
 
 @kernel
