@@ -20,6 +20,7 @@ from orienteer.engine.embedded import build, clauses
 from orienteer.engine.embedded.build import build_index, update_index
 from orienteer.engine.embedded.engine import EmbeddedEngine, open_index
 from orienteer.engine.embedded.index import Index, verify_index
+from orienteer.engine.embedded.kernels.stream import SPARE
 from orienteer.engine.embedded.store import (
     FORMAT,
     LOCK,
@@ -216,7 +217,19 @@ SHAPES = ([], [2, 3], [-1], [1 << 62], ["3"], None, "ab", [None], [3.0], [True])
 WRONG = (None, "7", 0.5, -1, [], {}, 1 << 62, 10**300, True, "../../etc")
 
 
-DEEP = ("codes", "documents", "ids", "norms", "pairs", "stream", "terms", "text", "window_starts", "window_best")
+DEEP = (
+    "codes",
+    "documents",
+    "ids",
+    "norms",
+    "pairs",
+    "ranked",
+    "stream",
+    "terms",
+    "text",
+    "window_starts",
+    "window_best",
+)
 
 
 class IndexTarget:
@@ -367,7 +380,9 @@ def _follow(rng: random.Random, name: str, arrays: dict[str, NDArray[Any]], raw:
                 arrays[other] = np.resize(arrays[other], size)
         if "offsets" in arrays and arrays["offsets"].size:
             arrays["offsets"][-1] = size
-    for ends, data in (("stream_ends", "stream"), ("text_ends", "text"), ("id_ends", "ids"), ("term_ends", "terms")):
+    if name == "stream" and "stream_ends" in arrays and arrays["stream_ends"].size:
+        arrays["stream_ends"][-1] = 32 * (size - SPARE)
+    for ends, data in (("text_ends", "text"), ("id_ends", "ids"), ("term_ends", "terms")):
         if name == data and ends in arrays and arrays[ends].size:
             arrays[ends][-1] = size
 

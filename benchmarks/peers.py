@@ -24,8 +24,7 @@ def all_passages(engine: EmbeddedEngine) -> Iterator[Passage]:
 
 def peer_folder(index: Path, engine: EmbeddedEngine, name: str) -> Path:
     """Where a peer's index lies: beside ours, named by the passages' checksum."""
-    content = engine.index.manifest.files["text.npy"]["blake2b"]
-    return index.parent / f"{index.name}-peers" / f"{name}-{content[:12]}"
+    return index.parent / f"{index.name}-peers" / f"{name}-{engine.passages_fingerprint[:12]}"
 
 
 def lucene_folder(index: Path, engine: EmbeddedEngine, jar: Path) -> Path:

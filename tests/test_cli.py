@@ -376,7 +376,7 @@ def test_an_index_of_another_version(orienteer: Command, index: Path, passages: 
         ["index", passages, "--add", "--out", index],
     ):
         message = orienteer(*arguments).message
-        assert "has index format 99, this Orienteer reads format 1 and 2; build the index again" in message
+        assert "has index format 99, this Orienteer reads format 3 and 4; build the index again" in message
 
 
 def test_a_damaged_index(orienteer: Command, index: Path) -> None:

@@ -57,7 +57,7 @@ FIXES = (
         "if self._checked[numbers].all():", "if True:",
         f"{_INDEX}::test_a_list_with_a_value_out_of_range_is_refused_when_a_query_names_its_term"),
     Fix("`stream` with terms that do not exist", "engine/embedded/index.py",
-        'if not checks.check_stream(self.array("stream"), self.terms):', "if False:",
+        'if not streams.is_sound(stream, self.array("stream_ends"), *coding):', "if False:",
         f"{_INDEX}::test_a_stream_of_terms_that_do_not_exist_is_refused_where_it_is_used"),
     Fix("links in the place of files", "data/regular_files.py", "_READ | (0 if follow_links else os.O_NOFOLLOW)",
         "_READ", f"{_INDEX}::test_links_and_pipes_in_the_place_of_files_are_refused_at_once"),

@@ -187,7 +187,7 @@ def test_an_index_of_another_version_says_so_and_can_be_built_again(tmp_path: Pa
     build_index(passages_of(3), path)
     rewrite_manifest(path, version=99)
     with pytest.raises(
-        IndexVersionError, match=r"index format 99, this Orienteer reads format 1 and 2; build the index"
+        IndexVersionError, match=r"index format 99, this Orienteer reads format 3 and 4; build the index"
     ):
         open_index(path)
     with pytest.raises(IndexVersionError):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.protocol import Engine, StoresTerms
+from orienteer.engine.protocol import Engine, StoresTerms, StoresTermsInBulk
 
 _CACHED_PASSAGES = 1 << 14  # the same ones come back at every step of a session
 
@@ -28,23 +28,23 @@ class PassageTerms(Protocol):
         """P(w | C): the share of the term in the collection; `passages` are some of it, by their counts."""
         ...
 
-    def stream(self, passage: Passage) -> NDArray[np.int64]:
-        """The numbers of the terms of `contents` in order."""
+    def streams(self, passages: Sequence[Passage]) -> list[NDArray[np.int64]]:
+        """Of each passage the numbers of the terms of `contents` in order."""
         ...
 
     def numbers(self, terms: Sequence[str]) -> list[int]:
         """The number of each term; below 0 where none is known."""
         ...
 
-    def text(self, number: int) -> str:
-        """The term of a number."""
+    def texts(self, numbers: NDArray[np.int64]) -> list[str]:
+        """The terms of numbers."""
         ...
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sorted by the terms' bytes, as an index numbers them: a sum over terms then rounds alike for every engine."""
         ...
 
-    def idf(self, number: int) -> float:
+    def idfs(self, numbers: NDArray[np.int64]) -> list[float]:
         """In `contents`."""
         ...
 
@@ -68,20 +68,26 @@ class IndexedTerms:
     def background(self, term: str, passages: Sequence[Mapping[str, int]]) -> float:
         return self._background(term)
 
-    def stream(self, passage: Passage) -> NDArray[np.int64]:
-        return self._engine.passage_terms(passage.id)
+    def streams(self, passages: Sequence[Passage]) -> list[NDArray[np.int64]]:
+        if isinstance(self._engine, StoresTermsInBulk):
+            return self._engine.terms_of_passages([passage.id for passage in passages])
+        return [self._engine.passage_terms(passage.id) for passage in passages]
 
     def numbers(self, terms: Sequence[str]) -> list[int]:
         return self._engine.term_numbers(terms)
 
-    def text(self, number: int) -> str:
-        return self._engine.term(number)
+    def texts(self, numbers: NDArray[np.int64]) -> list[str]:
+        if isinstance(self._engine, StoresTermsInBulk):
+            return self._engine.term_texts(numbers)
+        return [self._engine.term(number) for number in numbers.tolist()]
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.sort(numbers)
 
-    def idf(self, number: int) -> float:
-        return self._engine.term_idf(number)
+    def idfs(self, numbers: NDArray[np.int64]) -> list[float]:
+        if isinstance(self._engine, StoresTermsInBulk):
+            return self._engine.term_idfs(numbers)
+        return [self._engine.term_idf(number) for number in numbers.tolist()]
 
     def _count(self, passage_id: str) -> Mapping[str, int]:
         terms, first, counts = np.unique(self._engine.passage_terms(passage_id), return_index=True, return_counts=True)
@@ -110,20 +116,20 @@ class AnalysedTerms:
     def counts(self, passage: Passage) -> Mapping[str, int]:
         return self._counts(passage.contents)
 
-    def stream(self, passage: Passage) -> NDArray[np.int64]:
-        return np.array([self._number(term) for term in self._analysed(passage.contents)], np.int64)
+    def streams(self, passages: Sequence[Passage]) -> list[NDArray[np.int64]]:
+        return [np.array([self._number(term) for term in self._analysed(p.contents)], np.int64) for p in passages]
 
     def numbers(self, terms: Sequence[str]) -> list[int]:
         return [self._number(term) for term in terms]
 
-    def text(self, number: int) -> str:
-        return self._texts[number]
+    def texts(self, numbers: NDArray[np.int64]) -> list[str]:
+        return [self._texts[number] for number in numbers.tolist()]
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.array(sorted(numbers.tolist(), key=lambda number: self._texts[number].encode()), np.int64)
 
-    def idf(self, number: int) -> float:
-        return self._idf(self._texts[number])
+    def idfs(self, numbers: NDArray[np.int64]) -> list[float]:
+        return [self._idf(self._texts[number]) for number in numbers.tolist()]
 
     def _number(self, term: str) -> int:
         """Terms are numbered as they come."""

@@ -157,6 +157,17 @@ class StoresTerms(Protocol):
 
 
 @runtime_checkable
+class StoresTermsInBulk(Protocol):
+    """Gives the terms of many passages, and many terms, in one call each: what `StoresTerms` gives one by one."""
+
+    def terms_of_passages(self, ids: Sequence[str]) -> list[NDArray[np.int64]]: ...
+
+    def term_texts(self, numbers: NDArray[np.int64]) -> list[str]: ...
+
+    def term_idfs(self, numbers: NDArray[np.int64]) -> list[float]: ...
+
+
+@runtime_checkable
 class SuggestsTerms(Protocol):
     """Finds terms that are spelled nearly like a word."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import ctranslate2
@@ -98,6 +99,35 @@ class Ct2Encoder:
         more = {} if types is None else {"token_type_ids": [list(types)]}
         result = (self._of_one if alone else self._encoder).forward_batch(row, length, **more)
         states: NDArray[np.float32] = np.array(result.last_hidden_state)[0]
+        return states
+
+
+class RecentStates:
+    """An encoder that remembers its last rows: a session meets the same ones again where a step changed nothing.
+
+    At most `size` bytes of states are kept. Safe to share between threads.
+    """
+
+    def __init__(self, encoder: Ct2Encoder, size: int = 64 << 20) -> None:
+        self._encoder, self._room = encoder, size
+        self._states: dict[tuple[bytes, bytes], NDArray[np.float32]] = {}  # the oldest first
+        self._lock = Lock()
+
+    def __call__(self, ids: Int32s, types: NDArray[np.uint8], *, alone: bool = False) -> NDArray[np.float32]:
+        """As the encoder's; the states are read-only."""
+        key = ids.tobytes(), types.tobytes()
+        with self._lock:
+            if (known := self._states.pop(key, None)) is not None:
+                self._states[key] = known
+                return known
+        states = self._encoder(ids, types.tolist(), alone=alone)
+        states.flags.writeable = False
+        with self._lock:
+            if key not in self._states:
+                self._states[key] = states
+                self._room -= states.nbytes
+            while self._room < 0:
+                self._room += self._states.pop(next(iter(self._states))).nbytes
         return states
 
 

@@ -68,9 +68,12 @@ class TermTable:
         if len(self._streams) > _CACHED_PASSAGES:
             self._streams = {}  # another thread may still read the old one
         cached = self._streams
-        rows = [cached[p.id] if p.id in cached else cached.setdefault(p.id, self._terms.stream(p)) for p in passages]
+        if new := [passage for passage in passages if passage.id not in cached]:
+            streams = self._terms.streams(new)
+            self.add(np.concatenate([np.empty(0, np.int64), *streams]))
+            cached.update(zip((passage.id for passage in new), streams, strict=True))
+        rows = [cached[passage.id] for passage in passages]
         flat = np.concatenate([np.empty(0, np.int64), *rows])
-        self.add(flat)
         return flat, np.cumsum([len(row) for row in rows], dtype=np.int64)
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -85,13 +88,18 @@ class TermTable:
             self.idf = np.append(self.idf, np.zeros(more, np.float32))
             self.piece = np.append(self.piece, np.full(more, _UNKNOWN, np.int32))
             self.kind = np.append(self.kind, np.zeros(more, np.int8))
-        for number in np.unique(numbers[self.piece[numbers] == _UNKNOWN]).tolist():
-            text = self._terms.text(number)
-            self.idf[number] = self._terms.idf(number)
-            self.piece[number] = self._pieces.get(text, -1)
-            if text.isdigit():
-                self.kind[number] = YEAR if len(text) == 4 and text[0] in "12" else NUMBER
+        new = numbers[self.piece[numbers] == _UNKNOWN]
+        if new.size:
+            new = np.unique(new)
+            texts = self._terms.texts(new)
+            self.idf[new] = self._terms.idfs(new)
+            self.kind[new] = [_kind(text) if text.isdigit() else 0 for text in texts]
+            self.piece[new] = [self._pieces.get(text, -1) for text in texts]  # last: now they are known
         return numbers
+
+
+def _kind(figures: str) -> int:
+    return YEAR if len(figures) == 4 and figures[0] in "12" else NUMBER
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +305,8 @@ def scan(
     begin = 0
     for row in range(passages):
         last[:] = -WIDE
+        inner, outer = np.float32(0), np.float32(0)
+        change = -1  # until there, no term of the question enters or leaves a window
         for place in range(begin, ends[row]):
             at, number = place - begin, flat[place]
             if kind[number] > 0:
@@ -310,15 +320,21 @@ def scan(
                 if term_column < question_terms:
                     last[term_column] = at
                     likest[row, term_column] = 255
-            inner, outer = np.float32(0), np.float32(0)
-            for q in range(question_terms):
-                if last[q] > at - WIDE:
-                    outer += share[q]
-                    if last[q] > at - NARROW:
-                        inner += share[q]
+                    change = at
+            if at == change:
+                inner, outer = np.float32(0), np.float32(0)
+                change = longest
+                for q in range(question_terms):
+                    if last[q] > at - WIDE:
+                        outer += share[q]
+                        leaves = last[q] + WIDE
+                        if last[q] > at - NARROW:
+                            inner += share[q]
+                            leaves = last[q] + NARROW
+                        change = min(change, leaves)
+                covered[row, 0] = max(covered[row, 0], inner)
+                covered[row, 1] = max(covered[row, 1], outer)
             wide[at] = outer
-            covered[row, 0] = max(covered[row, 0], inner)
-            covered[row, 1] = max(covered[row, 1], outer)
         for answer in range(answers):
             if rarest[answer] >= 0 and counts[row, rarest[answer]] > 0:
                 for place in range(begin, ends[row]):

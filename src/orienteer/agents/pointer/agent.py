@@ -26,7 +26,7 @@ from orienteer.agents.lookahead.value_model import (
 from orienteer.agents.pointer.model_files import SHIPPED, PointerFiles, load_folder
 from orienteer.engine.protocol import Engine
 from orienteer.errors import ModelCorruptError, OrienteerError
-from orienteer.models.bert_encoder import BertEncoder, Compute, plain_tokenizer
+from orienteer.models.bert_encoder import BertEncoder, Compute, RecentStates, plain_tokenizer
 from orienteer.models.checks import check_shapes
 from orienteer.models.layers import Float32s, linear, load_layers, relu
 from orienteer.models.model_folder import dequantise
@@ -112,7 +112,8 @@ class PointerAgent:
         self.featurize = Featurizer(tokenizer, engine, files.layout.max_pieces)
         threads = threads or len(os.sched_getaffinity(0))
         try:
-            self._encoder = BertEncoder(files.config, files.tensors, tokenizer, compute, threads, split_single=True)
+            encoder = BertEncoder(files.config, files.tensors, tokenizer, compute, threads, split_single=True)
+            self._encoder = RecentStates(encoder)
             exact = dequantise(files.tensors)
             self._head = Head(exact)
             table = exact["encoder.embeddings.word_embeddings.weight"]
@@ -172,7 +173,7 @@ class PointerAgent:
 
     def _score(self, inputs: ModelInput, alone: bool = False) -> Scores:
         row = inputs.rendered
-        states = self._encoder(row.ids, row.types.tolist(), alone=alone)
+        states = self._encoder(row.ids, row.types, alone=alone)
         return self._head(states, row, inputs.term_features, inputs.state_features, self._bits)
 
     def ranked(self, inputs: ModelInput, scores: Scores) -> RankedActions:

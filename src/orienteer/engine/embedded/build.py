@@ -10,11 +10,9 @@ always for small indexes, base and delta are made one index again, equal to a fr
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -26,16 +24,19 @@ from numpy.typing import NDArray
 from orienteer.data.passage import Passage
 from orienteer.data.regular_files import create_new
 from orienteer.engine.embedded import bm25
-from orienteer.engine.embedded.analysis import ACCEPTS, CLASS_OF, LOWER, STOP_WORDS, TRANSITIONS
+from orienteer.engine.embedded.analysis import STOP_WORDS
+from orienteer.engine.embedded.batches import Batch, batches, in_order, tokenized
 from orienteer.engine.embedded.index import FIELD_COUNT, Index, saturations
 from orienteer.engine.embedded.kernels import invert, tokenize
+from orienteer.engine.embedded.kernels import stream as streams
 from orienteer.engine.embedded.kernels.search import WINDOW
 from orienteer.engine.embedded.segmented_index import SegmentedIndex, open_segments
-from orienteer.engine.embedded.store import Manifest, Writer, read_manifest, writing
+from orienteer.engine.embedded.store import ArrayWriter, Manifest, Writer, read_manifest, writing
+from orienteer.engine.embedded.stored_text import passages_digest, pieces, write_text
 from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES
 from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, IndexLockedError, UnknownPassageError
 
-BATCH_BYTES = 4 << 20
+STREAM, TEXT = "stream.tmp", "text.tmp"  # of an index under construction, before they are packed and compressed
 MEMORY = 512 << 20
 MANY = 1 << 12  # a term this often in one passage is rare enough to be looked up by bisection
 SMALL = 2_000  # passages that are inverted in about a tenth of a second: a smaller index has no delta
@@ -177,8 +178,9 @@ class _Builder:
         self.writer, self.threads, self.memory, self.progress = writer, threads, memory, progress
         self.lexicon = _Lexicon()
         self.done = 0
-        self.stream = writer.array("stream", np.int32)
-        self.text = writer.array("text", np.uint8)
+        # As they come; `_pack_stream` and `write_text` make of them what an index holds.
+        self.stream = ArrayWriter(writer.folder / STREAM, np.dtype(np.int32))
+        self.text = ArrayWriter(writer.folder / TEXT, np.dtype(np.uint8))
         self.ids: list[bytes] = []
         self.stream_ends: list[NDArray[np.int64]] = []
         self.title_positions: list[NDArray[np.int32]] = []
@@ -194,7 +196,7 @@ class _Builder:
     ) -> Manifest:
         """Index what was taken over and then `passages`; with `base`, as its delta."""
         with self.stream, self.text, self.metadata:
-            for batch, made in _in_order(_batches(passages), _tokenize, self.threads):
+            for batch, made in in_order(batches(passages), tokenized, self.threads):
                 self._take(batch, made)
         if sources is not None:
             self.writer.write("sources", np.frombuffer(sources(), np.uint8))
@@ -202,9 +204,23 @@ class _Builder:
         ends = _joined(self.stream_ends, np.int64)
         titles = _joined(self.title_positions, np.int32)
         self._write_passages()
-        return self._invert(ends, titles)
+        with ThreadPoolExecutor(1) as beside:  # inverting keeps one core busy
+            texts = beside.submit(self._write_texts)
+            counts = self._invert(ends, titles)
+            texts.result()
+        return self.writer.commit(SETTINGS, counts, self.base)
 
-    def _take(self, batch: _Batch, made: tuple[Any, ...]) -> None:
+    def _write_texts(self) -> None:
+        raw = np.load(self.writer.folder / TEXT, mmap_mode="r")
+        ends = _joined(self.text_ends, np.int64).reshape(-1, 2)
+        write_text(self.writer, raw, ends, self.threads)
+        letters = b"".join(self.ids)
+        id_ends = np.cumsum([0, *map(len, self.ids)], dtype=np.int64)
+        digest = passages_digest([letters], id_ends, pieces(raw), ends)
+        self.writer.write("passages", np.frombuffer(digest, np.uint8))
+        (self.writer.folder / TEXT).unlink()
+
+    def _take(self, batch: Batch, made: tuple[Any, ...]) -> None:
         stream, ends, titles, hashes, term_ends, letters = made
         stops = len(STOP_WORDS)
         numbers = self.lexicon.add(hashes, term_ends, letters, stops)
@@ -223,32 +239,25 @@ class _Builder:
 
     def take_over(self, old: Index, keep: NDArray[np.bool_]) -> None:
         """Start with the kept passages of an older segment, already tokenised; or go on with them."""
-        old.check_stream()
         terms = old.array("terms")
         ends = old.array("term_ends")
         hashes = tokenize.hash_terms(ends, terms)
         numbers = self.lexicon.add(hashes, np.array(ends), np.array(terms), 0)
         if np.unique(numbers).size != old.terms:
             raise IndexCorruptError("terms: one of them is there twice; build the index again")
-        stream, stream_ends = old.array("stream"), old.array("stream_ends")
-        text, text_ends = old.array("text"), old.array("text_ends").reshape(-1, 2)
         step = 1 << 16
         for low in range(0, old.size, step):
             chosen = np.flatnonzero(keep[low : low + step]) + low
             if chosen.size == 0:
                 continue
-            begin = np.where(chosen > 0, stream_ends[chosen - 1], 0)
-            lengths = stream_ends[chosen] - begin
-            self.stream_ends.append(np.cumsum(lengths) + self.stream.length)
-            taken = stream[_ranges(begin, lengths)]
+            taken, stops = old.streams(chosen)
+            self.stream_ends.append(stops + self.stream.length)
             tokenize.renumber(taken, numbers)
             self.stream.append(taken)
             self.title_positions.append(np.array(old.array("title_positions")[chosen]))
-            begin = np.where(chosen > 0, text_ends[chosen - 1, 1], 0)
-            sizes = text_ends[chosen] - begin[:, None]
-            starts = np.cumsum(sizes[:, 1]) - sizes[:, 1] + self.text.length
-            self.text_ends.append(starts[:, None] + sizes)
-            self.text.append(text[_ranges(begin, sizes[:, 1])])
+            texts = [part for number in chosen.tolist() for part in old.text[number]]
+            self.text_ends.append(np.cumsum([len(part) for part in texts]).reshape(-1, 2) + self.text.length)
+            self.text.append_bytes(b"".join(texts))
             self.ids += [old.id(int(number)).encode() for number in chosen]
             self._take_metadata(old, chosen)
         self.done = len(self.ids)
@@ -283,11 +292,11 @@ class _Builder:
         self.writer.write("ids", letters)
         self.writer.write("id_ends", ends)
         self.writer.write("id_slots", slots)
-        self.writer.write("text_ends", _joined(self.text_ends, np.int64).reshape(-1))
 
-    def _invert(self, ends: NDArray[np.int64], titles: NDArray[np.int32]) -> Manifest:
+    def _invert(self, ends: NDArray[np.int64], titles: NDArray[np.int32]) -> dict[str, int]:
+        """Writes all but the texts; returns the manifest's counts."""
         writer, size = self.writer, ends.size
-        stream = np.load(writer.folder / "stream.npy", mmap_mode="r+")
+        stream = np.load(writer.folder / STREAM, mmap_mode="r+")
         count = self.lexicon.count
         lengths = np.zeros((FIELD_COUNT, size), np.int64)
         totals = np.zeros((FIELD_COUNT, 2), np.int64)
@@ -308,17 +317,40 @@ class _Builder:
         frequencies = frequencies.reshape(FIELD_COUNT, count)[:, order].reshape(-1)
         offsets = np.cumsum(np.concatenate([[0], frequencies]), dtype=np.int64)
         writer.write("offsets", offsets)
-        writer.write("stream_ends", ends)
         writer.write("title_positions", titles)
+        self._pack_stream(stream, ends, frequencies[: len(order)])
         norms = np.stack([bm25.encode_lengths(lengths[field]) for field in range(FIELD_COUNT)])
         writer.write("norms", norms.reshape(-1))
         self._write_postings(stream, ends, titles, offsets, norms, totals)
-        counts = {
+        (writer.folder / STREAM).unlink()
+        return {
             "passages": size, "terms": len(order), "postings": int(offsets[-1]),
             "contents_passages": int(totals[0, 0]), "contents_length": int(totals[0, 1]),
             "title_passages": int(totals[1, 0]), "title_length": int(totals[1, 1]),
         }  # fmt: skip
-        return writer.commit(SETTINGS, counts, self.base)
+
+    def _pack_stream(self, stream: Any, ends: NDArray[np.int64], frequencies: NDArray[np.int64]) -> None:
+        """`frequencies` [terms]: in how many passages each stands, by which terms are ranked."""
+        ranked = np.argsort(-frequencies, kind="stable").astype(np.int32)
+        rank_of = np.empty_like(ranked)
+        rank_of[ranked] = np.arange(ranked.size, dtype=np.int32)
+        coding = streams.classes(ranked.size)
+        packed_ends = np.zeros_like(ends)
+        step, done, held = 1 << 14, 0, np.zeros(0, np.uint32)  # bits that are written; the last word, not yet full
+        with self.writer.array("stream", np.uint32) as out:
+            for low in range(0, ends.size, step):
+                begin, own = int(ends[low - 1]) if low else 0, ends[low : low + step]
+                words = np.zeros((own[-1] - begin) * 36 // 32 + 4, np.uint32)
+                words[: held.size] = held
+                stops = packed_ends[low : low + step]
+                streams.pack(stream[begin : own[-1]], own - begin, rank_of, *coding, done % 32, words, stops)
+                last = int(stops[-1])
+                stops += done - done % 32
+                out.append(words[: last // 32])
+                held, done = words[last // 32 : last // 32 + 1].copy() if last % 32 else held[:0], int(stops[-1])
+            out.append(np.concatenate([held, np.zeros(streams.SPARE, np.uint32)]))
+        self.writer.write("stream_ends", packed_ends)
+        self.writer.write("ranked", ranked)
 
     def _write_postings(
         self, stream: Any, ends: Any, titles: Any, offsets: NDArray[np.int64], norms: Any, totals: Any
@@ -386,77 +418,6 @@ class _Builder:
         self.writer.write("window_starts", window_starts)
         self.writer.write("window_best", window_best)
         self.writer.write("pairs", pairs.astype(np.uint32).reshape(-1))
-
-
-class _Batch:
-    """Some passages as bytes; passage 0 is the stop words, so that they are numbered first."""
-
-    def __init__(self) -> None:
-        stop_words = " ".join(sorted(STOP_WORDS)).encode()
-        self.ids: list[bytes] = []
-        self.metadata: list[bytes] = []
-        self.parts: list[bytes] = [stop_words]
-        self.places = [0, 0, len(stop_words)]
-        self.bytes = len(stop_words)
-        self.text = b""
-        self.bounds: NDArray[np.int64] = np.empty((0, 3), np.int64)
-
-    def add(self, passage: Passage) -> None:
-        title, text = passage.title.encode("utf-8", "replace"), passage.text.encode("utf-8", "replace")
-        self.ids.append(passage.id.encode("utf-8", "replace"))
-        self.parts += (title, text)
-        start, middle = self.bytes, self.bytes + len(title)
-        self.bytes = middle + len(text)
-        self.metadata.append(_metadata_json(passage))
-        self.places += (start, middle, self.bytes)
-
-    def close(self) -> _Batch:
-        self.text = b"".join(self.parts)
-        self.bounds = np.array(self.places, np.int64).reshape(-1, 3)
-        self.parts, self.places = [], []
-        return self
-
-
-def _metadata_json(passage: Passage) -> bytes:
-    if not passage.metadata:
-        return b""
-    try:
-        return json.dumps(dict(passage.metadata), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"the metadata of {passage.id!r} is no JSON: {error}; keep strings, numbers and lists"
-        ) from None
-
-
-def _batches(passages: Iterable[Passage]) -> Iterator[_Batch]:
-    batch = _Batch()
-    for passage in passages:
-        batch.add(passage)
-        if batch.bytes > BATCH_BYTES:
-            yield batch.close()
-            batch = _Batch()
-    if batch.ids:
-        yield batch.close()
-
-
-def _tokenize(batch: _Batch) -> tuple[Any, ...]:
-    buffer = np.frombuffer(batch.text, np.uint8)
-    return tokenize.tokenize_batch(  # type: ignore[no-any-return]
-        buffer, batch.bounds, CLASS_OF, LOWER, TRANSITIONS, ACCEPTS, len(STOP_WORDS)
-    )
-
-
-def _in_order(items: Iterable[Any], work: Callable[[Any], Any], threads: int) -> Iterator[tuple[Any, Any]]:
-    """(item, work(item)) in the items' order, a few at a time in threads."""
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[tuple[Any, Future[Any]]] = deque()
-        for item in items:
-            waiting.append((item, pool.submit(work, item)))
-            if len(waiting) > threads:
-                item, future = waiting.popleft()
-                yield item, future.result()
-        for item, future in waiting:
-            yield item, future.result()
 
 
 def _term_ranges(offsets: NDArray[np.int64], count: int, room: int) -> Iterator[tuple[int, int, int]]:

@@ -117,14 +117,20 @@ class Lists:
                 phrases.append((text, found[at : at + len(text.terms)].tolist()))
             at += len(text.terms)
         fields = np.array([text.field for text in words], np.int64)
-        postings = dict(zip(words, self._terms(fields, found[numbers]), strict=True))
+        postings = dict(zip(words, self._terms(words, fields, found[numbers]), strict=True))
         self.index.remember(postings)
         self._known.update(postings)
         if phrases:
             self._known.update(self._phrases(phrases))
         return self._known
 
-    def _terms(self, fields: NDArray[np.int64], terms: NDArray[np.int64]) -> list[Postings | None]:
+    def idf(self, field: int, term: str, frequency: int) -> np.float32:
+        """Of a term that so many of the index's passages have."""
+        return self.index.idf(field, frequency)
+
+    def _terms(
+        self, words: list[FieldTerms], fields: NDArray[np.int64], terms: NDArray[np.int64]
+    ) -> list[Postings | None]:
         index = self.index
         numbers = np.where(terms == NO_TERM, 0, fields * index.terms + terms)
         offsets = index.array("offsets")
@@ -135,12 +141,10 @@ class Lists:
         highest = index.saturation[index.array("best_codes")[numbers]]
         rows = self._rows(numbers).tolist()
         return [
-            Postings(term, start, end, False, index.idf(field, end - start), top, row)
+            Postings(term, start, end, False, self.idf(text.field, text.terms[0], end - start), top, row)
             if term != NO_TERM and end > start
             else None
-            for field, term, start, end, top, row in zip(
-                fields.tolist(), terms.tolist(), starts, ends, highest, rows, strict=True
-            )
+            for text, term, start, end, top, row in zip(words, terms.tolist(), starts, ends, highest, rows, strict=True)
         ]
 
     def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -172,9 +176,10 @@ class Lists:
         if not possible:
             return found
         # One pass over all text costs more than looking into a phrase's passages, and cheaper than doing so for many.
-        words_each = index.array("stream").size // max(1, index.size)
+        positions = index.manifest.counts["contents_length"]
+        words_each = positions // max(1, index.size)
         apart = sum(min(own) * words_each + PHRASE_COST for own in frequencies)
-        search = self._phrases_at_once if apart > 2 * index.array("stream").size else self._phrases_apart
+        search = self._phrases_at_once if apart > 2 * positions else self._phrases_apart
         which, documents, counts = search(possible, frequencies)
         fields = np.array([text.field for text, _ in possible], np.int64)[which]
         norms = index.array("norms")[fields * index.size + documents]
@@ -186,7 +191,8 @@ class Lists:
         for (text, _), own, start, end in zip(possible, frequencies, ends, ends[1:], strict=False):
             if end > start:
                 # Lucene adds the terms' float32 idf in double.
-                idf = np.float32(sum(float(index.idf(text.field, frequency)) for frequency in own))
+                pairs = zip(text.terms, own, strict=True)
+                idf = np.float32(sum(float(self.idf(text.field, term, frequency)) for term, frequency in pairs))
                 place = self.length + start, self.length + end
                 found[text] = Postings(NO_TERM, *place, True, idf, saturation[start:end].max())
         self.documents.append(documents)
@@ -204,7 +210,7 @@ class Lists:
             lists = [text.field * index.terms + term for _, term in sorted(set(zip(own, terms, strict=True)))]
             found, counts = np.empty(min(own), np.uint32), np.empty(min(own), np.uint32)
             size = kernels.phrase_list(
-                index.array("documents"), index.array("offsets"), index.array("stream"), index.array("stream_ends"),
+                index.array("documents"), index.array("offsets"), *index.packed, index.array("stream_ends"),
                 index.array("title_positions"), np.array(lists, np.int64), np.array(terms, np.int32),
                 np.array(text.places, np.int64), text.field == 1, found, counts,
             )  # fmt: skip
@@ -226,7 +232,7 @@ class Lists:
         first[key[order][::-1] + 1] = np.arange(len(phrases), dtype=np.int32)[::-1]
         try:
             which, documents, counts = kernels.phrase_pass(
-                index.array("stream"), index.array("stream_ends"), index.array("title_positions"), first,
+                *index.packed, index.array("stream_ends"), index.array("title_positions"), first,
                 np.append(key[order], NO_TERM).astype(np.int32),
                 np.array([terms[other] for _, terms, _, other in chosen], np.int32),
                 np.array([text.places[other] - text.places[one] for text, _, one, other in chosen], np.int64),
@@ -295,9 +301,8 @@ def query_texts(query: Query) -> tuple[dict[str, dict[FieldTerms, float]], int]:
     return texts, clauses
 
 
-def compile_query(index: Index, query: Query) -> Compiled:
+def compile_query(query: Query, lists: Lists) -> Compiled:
     texts, clauses = query_texts(query)
-    lists = Lists(index)
     known = lists.find(text for group in texts.values() for text in group)
 
     def rows(group: dict[FieldTerms, float]) -> list[Clause]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,10 @@ from orienteer.data.passage import Passage
 from orienteer.engine.embedded import bm25, scan
 from orienteer.engine.embedded.block_bounds import BlockBounds
 from orienteer.engine.embedded.kernels import checks
+from orienteer.engine.embedded.kernels import stream as streams
 from orienteer.engine.embedded.metadata_filter import MetadataFilter
 from orienteer.engine.embedded.store import ARRAYS, OPTIONAL_ARRAYS, Manifest, open_latest, verify
+from orienteer.engine.embedded.stored_text import StoredText
 from orienteer.engine.embedded.structure import check_deleted, check_structure, damaged
 from orienteer.engine.protocol import Similarity
 from orienteer.errors import IndexCorruptError, IndexVersionError
@@ -48,9 +49,11 @@ class Index:
     long_lists              the lists that stand in most windows of passages; for each of them, by window,
     window_starts           where it stands, and
     window_best             its best code + 1
-    stream, stream_ends     every passage's terms by position; -1 is a removed stop word
+    stream, stream_ends,    every passage's terms by position, packed: see `kernels/stream.py`
+    ranked
     title_positions         how many positions of a passage's stream are its title's
-    text, text_ends         stored titles and texts; text_ends [passages, 2]
+    text, text_ends,        titles and texts in compressed blocks, and the digest that names them: see `stored_text.py`
+    text_dictionary, passages
     ids, id_ends, id_slots  stored ids and their hash table
     metadata, metadata_ends a passage's metadata as JSON, only where some passage has any
     sources                 the state of `orienteer sync` as JSON, only in an index that follows a folder
@@ -104,15 +107,23 @@ class Index:
 
     def check_stream(self) -> None:
         """Raises IndexCorruptError where a position holds no term; reads the whole stream."""
-        if not checks.check_stream(self.array("stream"), self.terms):
+        stream, *coding = self.packed
+        if not streams.is_sound(stream, self.array("stream_ends"), *coding):
             raise damaged("stream", "a term that is not in the vocabulary")
 
     @property
     def passages_fingerprint(self) -> str:
         """Names ids, titles and texts in their order, whatever else the index holds."""
-        files = self.manifest.files
-        content = [files[f"{name}.npy"]["blake2b"] for name in ("ids", "id_ends", "text", "text_ends")]
-        return blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+        return self.array("passages").tobytes().hex()
+
+    @cached_property
+    def packed(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+        """The stream, and what is needed to unpack it."""
+        return self.array("stream"), self.array("ranked"), *streams.classes(self.terms)
+
+    @cached_property
+    def text(self) -> StoredText:
+        return StoredText(self.size, *map(self.array, ("text", "text_ends", "text_dictionary")))
 
     @cached_property
     def field_counts(self) -> NDArray[np.int64]:
@@ -166,11 +177,39 @@ class Index:
 
     def stream(self, number: int) -> NDArray[Any]:
         """A passage's terms by position, -1 for a removed stop word."""
+        return self.streams(np.array([number]))[0]
+
+    def streams(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The terms of passages by position, one passage after another, and where each ends."""
         ends = self.array("stream_ends")
-        found = self.array("stream")[int(ends[number - 1]) if number else 0 : int(ends[number])]
-        if found.size and (found.min() < -1 or found.max() >= self.terms):
+        begins = np.where(numbers > 0, ends[numbers - 1], 0)
+        stream, *coding = self.packed
+        found, stops = streams.unpack(stream, begins, ends[numbers], *coding)
+        if found.size and found.min() <= streams.WRONG:
             raise damaged("stream", "a term that is not in the vocabulary")
-        return found
+        return found, stops
+
+    def streams_of(self, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
+        """`stream` of many passages."""
+        found, stops = self.streams(np.array(numbers, np.int64))
+        return np.split(found.astype(np.int64), stops[:-1]) if numbers else []
+
+    def terms_at(self, numbers: NDArray[np.int64]) -> list[str]:
+        """`term` of many numbers."""
+        ends, letters = self.array("term_ends"), self.array("terms").data
+        try:
+            return [
+                str(letters[start:end], "utf-8")
+                for start, end in zip(ends[numbers].tolist(), ends[numbers + 1].tolist(), strict=True)
+            ]
+        except UnicodeDecodeError:
+            raise damaged("terms", "it is not UTF-8") from None
+
+    def frequencies_of(self, field: int, numbers: NDArray[np.int64]) -> list[int]:
+        """`frequency` of many terms."""
+        offsets, lists = self.array("offsets"), field * self.terms + numbers
+        counts: list[int] = (offsets[lists + 1] - offsets[lists]).tolist()
+        return counts
 
     def idf(self, field: int, frequency: int) -> np.float32:
         if (value := self._idf.get((field, frequency))) is None:
@@ -203,11 +242,8 @@ class Index:
         return found
 
     def passage(self, number: int) -> Passage:
-        ends, text = self.array("text_ends"), self.array("text")
-        start = ends[2 * number - 1] if number else 0
-        middle, end = ends[2 * number], ends[2 * number + 1]
-        title, contents = _decoded("text", text[start:middle]), _decoded("text", text[middle:end])
-        return Passage(self.id(number), title, contents, self.metadata(number))
+        title, contents = self.text[number]
+        return Passage(self.id(number), _decoded("text", title), _decoded("text", contents), self.metadata(number))
 
     @property
     def has_metadata(self) -> bool:
@@ -257,9 +293,9 @@ def verify_index(path: Path) -> list[str]:
     return []
 
 
-def _decoded(array: str, data: NDArray[Any]) -> str:
+def _decoded(array: str, data: NDArray[Any] | bytes) -> str:
     try:
-        return data.tobytes().decode()
+        return bytes(data).decode()
     except UnicodeDecodeError:
         raise damaged(array, "it is not UTF-8") from None
 

@@ -25,7 +25,6 @@ from orienteer.engine.embedded.clauses import (
     Rows,
     compile_query,
     find_terms,
-    text_of,
     text_of_term,
     too_many_clauses,
 )
@@ -91,16 +90,22 @@ class EmbeddedEngine:
 
     def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> HitLists:
         """The top k of query + r for every r, in one pass: see `kernels/refine.py`."""
+        return self.refine_planned(query, refining.plan(refinements), k)
+
+    def refine_planned(
+        self, query: Query, planned: refining.PlannedRefinements, k: int, floors: NDArray[np.float32] | None = None
+    ) -> HitLists:
+        """`refine`; with floors [refinements], hits below them may be missing."""
         k = max(0, min(k, self.index.size))
         base = self._compile(query)
-        if base.clauses == MAX_CLAUSES and any(map(text_of, refinements)):
+        if base.clauses == MAX_CLAUSES and any(planned.texts):
             raise too_many_clauses(base.clauses + 1)
-        if base.impossible or k == 0 or not refinements:
-            return HitLists.empty(self.index, len(refinements))
-        grouped = refining.group(base, refinements)
-        numbers, scores, counts = refining.run(self.index, base, grouped, k, self.allowed)
+        if base.impossible or k == 0 or not len(planned):
+            return HitLists.empty(self.index, len(planned))
+        grouped = refining.group(base, planned)
+        numbers, scores, counts = refining.run(self.index, base, grouped, k, self.allowed, floors)
         for r in np.flatnonzero(counts < 0).tolist():
-            hits = self.search(query.refine(refinements[r]), k)
+            hits = self.search(query.refine(planned.refinements[r]), k)
             counts[r] = len(hits)
             numbers[r, : len(hits)], scores[r, : len(hits)] = hits.numbers, hits.scores
         return HitLists(self.index, numbers, scores, counts)
@@ -235,6 +240,20 @@ class EmbeddedEngine:
         stream = self.index.stream(number)
         return stream[stream >= 0].astype(np.int64)  # without the positions of stop words
 
+    def terms_of_passages(self, ids: Sequence[str]) -> list[NDArray[np.int64]]:
+        known = [(at, number) for at, name in enumerate(ids) if (number := self.index.number(name)) is not None]
+        found = [np.empty(0, np.int64)] * len(ids)
+        for (at, _), stream in zip(known, self.index.streams_of([number for _, number in known]), strict=True):
+            found[at] = stream[stream >= 0]
+        return found
+
+    def term_texts(self, numbers: NDArray[np.int64]) -> list[str]:
+        return self.index.terms_at(numbers)
+
+    def term_idfs(self, numbers: NDArray[np.int64]) -> list[float]:
+        frequencies: list[int] = self.index.frequencies_of(0, numbers)
+        return [float(self.index.idf(0, frequency)) for frequency in frequencies]
+
     def nearest_terms(self, word: str, count: int) -> list[str]:
         """One edit away for a word of up to seven letters, two for a longer one; none for up to three letters."""
         near = near_terms(self.index, word)
@@ -249,7 +268,7 @@ class EmbeddedEngine:
         return self.index.occurrences(number) / int(self.index.field_counts[0, 1])
 
     def _compile(self, query: Query) -> Compiled:
-        return compile_query(self.index, query)
+        return compile_query(query, Lists(self.index))
 
     def _number(self, passage_id: str) -> int:
         if (number := self.index.number(passage_id)) is None:

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.engine.embedded.clauses import Compiled, FieldTerms, Postings, Rows, text_of_term
-from orienteer.engine.embedded.index import Index
+from orienteer.engine.embedded.index import FIELD_NUMBER, Index
 from orienteer.engine.embedded.kernels import refine as kernels
-from orienteer.query import Refinement
+from orienteer.engine.embedded.kernels.search import SLACK
+from orienteer.query import FIELDS, Refinement
 
 WINDOW = 1 << 14  # passages a window: their scores stay in the processor's cache
 BASE_RESULTS = 64  # how many of the query's own results are kept, for - and ^
 
 SAME, NOTHING, BOOST, REQUIRE, EXCLUDE = range(5)
-_FIELD_AND_TERM, _OP, _WEIGHT = attrgetter("field", "term"), attrgetter("op"), attrgetter("weight")
+_PARTS = attrgetter("field", "term", "op", "weight")
 _KIND = {"or": BOOST, "^": BOOST, "+": REQUIRE, "-": EXCLUDE}
 
 
@@ -38,15 +39,39 @@ class GroupedRefinements:
     variant_of: NDArray[np.int64]
 
 
-def group(query: Compiled, refinements: Sequence[Refinement]) -> GroupedRefinements:
+@dataclass(frozen=True)
+class PlannedRefinements:
+    """Refinements as arrays: what does not depend on the index, so that all segments and shards share it."""
+
+    refinements: Sequence[Refinement]
+    texts: list[FieldTerms | None]  # of the distinct words; None for stop words
+    which: NDArray[np.int64]  # [refinements]: the place in `texts`
+    ops: NDArray[np.int64]  # [refinements]
+    boosts: NDArray[np.float32]  # [refinements]
+
+    def __len__(self) -> int:
+        return len(self.refinements)
+
+
+def plan(refinements: Sequence[Refinement]) -> PlannedRefinements:
     size = len(refinements)
-    words = list(map(_FIELD_AND_TERM, refinements))
+    if not size:
+        return PlannedRefinements([], [], np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    fields, words, ops, boosts = zip(*map(_PARTS, refinements), strict=True)
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    which = np.fromiter(map(numbers.__getitem__, words), np.int64, size)
-    ops = np.fromiter(map(_KIND.__getitem__, map(_OP, refinements)), np.int64, size)
-    boosts = np.fromiter(map(_WEIGHT, refinements), np.float32, size)
+    word = np.fromiter(map(numbers.__getitem__, words), np.int64, size)
+    field = np.fromiter(map(FIELD_NUMBER.__getitem__, fields), np.int64, size)
+    distinct, which = np.unique(2 * word + field, return_inverse=True)
+    names = list(numbers)
+    return PlannedRefinements(
+        refinements, [text_of_term(FIELDS[key & 1], names[key >> 1]) for key in distinct.tolist()], which,
+        np.fromiter(map(_KIND.__getitem__, ops), np.int64, size), np.array(boosts, np.float32),
+    )  # fmt: skip
+
+
+def group(query: Compiled, planned: PlannedRefinements) -> GroupedRefinements:
+    texts, which, ops, boosts = planned.texts, planned.which, planned.ops, planned.boosts
     # Different words may be one text (`Queen`, `queen`); a text that no passage has needs no group.
-    texts = [text_of_term(field, term) for field, term in numbers]
     known = query.lists.find(text for text in texts if text is not None)
     place: dict[FieldTerms, int] = {}
     groups: list[tuple[FieldTerms, Postings]] = []
@@ -82,7 +107,7 @@ def group(query: Compiled, refinements: Sequence[Refinement]) -> GroupedRefineme
     ]
     replaced = old_weight[kind, walked_groups]
     slope = weight.astype(np.float64) - replaced
-    variant_of = np.zeros(len(refinements), np.int64)
+    variant_of = np.zeros(len(planned), np.int64)
     variant_of[walked] = np.arange(walked.size)
     return GroupedRefinements(
         groups, np.searchsorted(walked_groups, np.arange(len(groups) + 1)), required, weight, replaced,
@@ -91,15 +116,24 @@ def group(query: Compiled, refinements: Sequence[Refinement]) -> GroupedRefineme
 
 
 def run(
-    index: Index, query: Compiled, grouped: GroupedRefinements, k: int, allowed: NDArray[np.bool_]
-) -> tuple[Any, Any, Any]:
-    """Passage numbers and scores [refinements, k], and how many each has; -1 where `search` has to be asked."""
+    index: Index, query: Compiled, grouped: GroupedRefinements, k: int, allowed: NDArray[np.bool_],
+    floors: NDArray[np.float32] | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Passage numbers and scores [refinements, k], and how many each has; -1 where `search` has to be asked.
+
+    floors [refinements]: a score that results have to reach; of those below it some or all may be missing.
+    """
     depth = BASE_RESULTS + k
     arrays = query.lists.arrays()
     share = 1.0 - 1.0 / arrays[4].astype(np.float64)  # [codes]: saturated frequency
     step_of = (share * kernels.STEPS).astype(np.uint8)
     # A score is known to within 1e-6 of itself, and, as w - w / x rounds relative to w, to 2^-22 of its weight.
     slack = (grouped.weight.astype(np.float64) + grouped.replaced) * 2.0**-22
+    floor = np.full(grouped.weight.size, kernels.OUT)  # [variants]
+    if floors is not None:
+        walked = np.flatnonzero((grouped.kinds == REQUIRE) | (grouped.kinds == BOOST))
+        floor[grouped.variant_of[walked]] = floors[walked]
+        floor = floor * (1.0 - SLACK) - slack
     must = Rows.of(sorted(query.must, key=lambda clause: clause.postings.end - clause.postings.start))
     should, must_not = Rows.of(query.should), Rows.of(query.must_not)
     lists = [postings for _, postings in grouped.groups]
@@ -114,14 +148,15 @@ def run(
     base_count, variant_counts = kernels.refine_pass(
         *arrays, must.start, must.end, must.extra, must.weight, should.start, should.end, should.extra, should.weight,
         must_not.start, must_not.end, must_not.extra, allowed, starts, ends, extra, grouped.first_variant,
-        grouped.required, grouped.weight, grouped.replaced, grouped.slope, slack, share, step_of, index.size, WINDOW,
+        grouped.required, grouped.weight, grouped.replaced, grouped.slope, slack, floor, share, step_of,
+        index.size, WINDOW,
         base_numbers, base_scores, variant_numbers, variant_scores,
     )  # fmt: skip
     holds = np.zeros((len(lists), depth), np.bool_)
     terms = np.array([postings.term for postings in lists], np.int64)
     fields = np.array([text.field for text, _ in grouped.groups], np.int64)
     kernels.members(
-        index.array("stream"), index.array("stream_ends"), index.array("title_positions"), arrays[2],
+        *index.packed, index.array("stream_ends"), index.array("title_positions"), arrays[2],
         terms, fields, starts, ends, extra, base_numbers, base_count, holds,
     )  # fmt: skip
     size = grouped.kinds.size

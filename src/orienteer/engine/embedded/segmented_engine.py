@@ -19,6 +19,7 @@ from orienteer.engine.embedded.explain import explain
 from orienteer.engine.embedded.index import FIELD_NUMBER
 from orienteer.engine.embedded.metadata_filter import EVERYTHING, check_fields, frozen
 from orienteer.engine.embedded.one_segment import EmbeddedEngine, both, near_terms
+from orienteer.engine.embedded.refine import plan
 from orienteer.engine.embedded.segmented_index import SegmentedIndex
 from orienteer.engine.embedded.segments import Segment, SegmentEngine, TermKey, terms_of
 from orienteer.engine.hits import HitLists, Hits
@@ -74,10 +75,11 @@ class SegmentedEngine(EmbeddedEngine):
 
     def refine(self, query: Query, refinements: Sequence[Refinement], k: int = 5) -> HitLists:
         k = max(0, min(k, self.index.size))
-        frequencies = self._document_frequencies(terms_of(query, refinements))
+        planned = plan(refinements)
+        frequencies = self._document_frequencies(terms_of(query, planned))
         if not refinements:
             return HitLists.empty(self.index, 0)
-        found = self.index.refined(query, refinements, k, frequencies, self.where)
+        found = self.index.refined(query, planned, k, frequencies, self.where)
         return HitLists(self.index, found.numbers, found.scores, (found.scores > -np.inf).sum(axis=1))
 
     def idf(self, field: str, term: str) -> float:
@@ -116,7 +118,7 @@ class SegmentedEngine(EmbeddedEngine):
     def _living_postings(self, segment: Segment, terms: Sequence[tuple[Field, str]]) -> list[TermPostings]:
         """Those of passages that are not deleted, by their numbers in the whole."""
         found = []
-        for idf, passages, frequencies, norms in EmbeddedEngine(segment.scoring, threads=1).postings(terms):
+        for idf, passages, frequencies, norms in EmbeddedEngine(segment.index, threads=1).postings(terms):
             alive = segment.alive[passages] if segment.alive.size else slice(None)
             found.append(TermPostings(idf, self._in_whole(segment, passages[alive]), frequencies[alive], norms[alive]))
         return found
@@ -124,7 +126,7 @@ class SegmentedEngine(EmbeddedEngine):
     def matches(self, terms: Sequence[tuple[Field, str]]) -> list[NDArray[np.uint32]]:
         parts = []
         for segment in self.index.segments:
-            all_of_them = EmbeddedEngine(segment.scoring, threads=1).matches(terms)
+            all_of_them = EmbeddedEngine(segment.index, threads=1).matches(terms)
             living = [each[segment.alive[each]] if segment.alive.size else each for each in all_of_them]
             parts.append([self._in_whole(segment, each) for each in living])
         return [np.concatenate(each) for each in zip(*parts, strict=True)]

@@ -7,12 +7,10 @@ the delta is large. Passages and terms have the numbers that one index of the re
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
-from orienteer.engine.embedded.clauses import (
-    find_terms,
-)
+from orienteer.engine.embedded.clauses import find_terms
 from orienteer.engine.embedded.index import NO_TERM, Index, open_parts
+from orienteer.engine.embedded.refine import PlannedRefinements
 from orienteer.engine.embedded.segments import Segment, SegmentHits, TermKey, merged
-from orienteer.engine.embedded.store import Manifest, _header
-from orienteer.query import Query, Refinement, Where
+from orienteer.engine.embedded.store import Manifest
+from orienteer.engine.embedded.stored_text import passages_digest
+from orienteer.query import Query, Where
 
 
 class SegmentedIndex(Index):
@@ -78,11 +76,20 @@ class SegmentedIndex(Index):
         return self._merged(parts, k)
 
     def refined(
-        self, query: Query, refinements: Sequence[Refinement], k: int, frequencies: Mapping[TermKey, int],
-        where: Where | None,
+        self, query: Query, planned: PlannedRefinements, k: int, frequencies: Mapping[TermKey, int],
+        where: Where | None, floors: NDArray[np.float32] | None = None,
     ) -> SegmentHits:  # fmt: skip
-        """[refinements, k]: the best k of query + r for every r."""
-        parts = [segment.refined(query, refinements, k, frequencies, where) for segment in self.segments]
+        """[refinements, k]: the best k of query + r for every r.
+
+        Of those below `floors` [refinements], the k-th scores of others, some or all may be missing; the floors become
+        the segments' own k-th scores where these are higher.
+        """
+        floors = np.full(len(planned), -np.inf, np.float32) if floors is None else floors
+        parts = []
+        for segment in self.segments:
+            parts.append(segment.refined(query, planned, k, frequencies, where, floors))
+            if k:
+                np.maximum(floors, parts[-1].scores[:, -1], out=floors)
         return self._merged(parts, k)
 
     def _merged(self, parts: list[SegmentHits], k: int) -> SegmentHits:
@@ -159,6 +166,15 @@ class SegmentedIndex(Index):
     def frequency(self, field: int, term: int) -> int:
         return sum(segment.frequency(field, own) for segment, own in self._own_terms(term))
 
+    def terms_at(self, numbers: NDArray[np.int64]) -> list[str]:
+        return [self.term(number) for number in numbers.tolist()]
+
+    def frequencies_of(self, field: int, numbers: NDArray[np.int64]) -> list[int]:
+        return [self.frequency(field, number) for number in numbers.tolist()]
+
+    def streams_of(self, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
+        return [self.stream(number) for number in numbers]
+
     def occurrences(self, term: int) -> int:
         return sum(segment.occurrences(own) for segment, own in self._own_terms(term))
 
@@ -226,44 +242,13 @@ def _term_bytes(index: Index) -> Any:
 
 
 def _passages_fingerprint(segments: Sequence[Segment]) -> str:
-    """The digests of the files that one index of these passages would have: see `Index.passages_fingerprint`."""
-
-    def digest(dtype: str, length: int, chunks: Iterable[NDArray[Any]]) -> str:
-        state = blake2b(_header(np.dtype(dtype), length), digest_size=16)
-        for chunk in chunks:
-            state.update(np.ascontiguousarray(chunk, dtype).data)
-        return state.hexdigest()
-
-    def spans(ends_name: str, columns: int) -> list[tuple[Segment, NDArray[np.int64], NDArray[np.int64]]]:
-        """Of each segment where its passages start, and where their parts end."""
-        found = []
-        for segment in segments:
-            ends = segment.index.array(ends_name)
-            ends = ends[1:] if ends_name == "id_ends" else ends
-            ends = ends.reshape(-1, columns)
-            starts = np.concatenate([[0], ends[:-1, -1]]) if len(ends) else np.empty(0, np.int64)
-            found.append((segment, starts[segment.living], ends[segment.living]))
-        return found
-
-    def letters(name: str, spans: Sequence[tuple[Segment, NDArray[np.int64], NDArray[np.int64]]]) -> Any:
-        for segment, starts, ends in spans:
-            data = segment.index.array(name)
-            # Passages that lie one after another are one piece.
-            cuts = np.flatnonzero(starts[1:] != ends[:-1, -1]) + 1 if len(starts) else np.empty(0, np.int64)
-            for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), len(starts)], strict=True):
-                if low < high:
-                    yield data[int(starts[low]) : int(ends[high - 1, -1])]
-
-    content = []
-    for name, ends_name, columns in (("ids", "id_ends", 1), ("text", "text_ends", 2)):
-        own = spans(ends_name, columns)
-        sizes = np.concatenate([ends - starts[:, None] for _, starts, ends in own])  # [passages, columns]
-        firsts = np.cumsum(sizes[:, -1]) - sizes[:, -1]
-        ends = (firsts[:, None] + sizes).reshape(-1)
-        ends = np.concatenate([[0], ends]) if name == "ids" else ends
-        total = int(sizes[:, -1].sum())
-        content += [digest("|u1", total, letters(name, own)), digest("<i8", ends.size, [ends])]
-    return blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+    """That of one index of the segments' passages."""
+    rows = [(segment.index, number) for segment in segments for number in segment.living.tolist()]
+    sizes = np.array([[len(part) for part in index.text[number]] for index, number in rows], np.int64).reshape(-1, 2)
+    ids = [index.id(number).encode() for index, number in rows]
+    ends = np.cumsum(sizes, axis=None).reshape(-1, 2)
+    texts = (part for index, number in rows for part in index.text[number])
+    return passages_digest(ids, np.cumsum([0, *map(len, ids)], dtype=np.int64), texts, ends).hex()
 
 
 def open_segments(

@@ -7,8 +7,8 @@ sums: so the results are those of one index of the remaining passages, in their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,22 +17,23 @@ from numpy.typing import NDArray
 
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.embedded.clauses import (
-    Clause,
     Compiled,
-    FieldTerms,
     Lists,
-    Postings,
+    compile_query,
     text_of,
     too_many_clauses,
 )
 from orienteer.engine.embedded.index import FIELD_COUNT, FIELD_NUMBER, Index, saturations
+from orienteer.engine.embedded.kernels.refine import merge_lists
 from orienteer.engine.embedded.metadata_filter import EVERYTHING, Mask, frozen
 from orienteer.engine.embedded.one_segment import EmbeddedEngine
+from orienteer.engine.embedded.refine import PlannedRefinements
 from orienteer.engine.hits import HitLists, Hits
-from orienteer.query import Query, Refinement, Where
+from orienteer.query import Query, Where
 from orienteer.query.refinement import MAX_CLAUSES
 
 TermKey: TypeAlias = tuple[int, str]  # a field's number and an index term
+_FEW_LISTS = 64  # that NumPy merges as fast as a kernel, which a short command would have to load
 _MASKS = 16  # of filters that are kept
 
 
@@ -68,8 +69,7 @@ class Segment:
     @cached_property
     def scoring(self) -> Index:
         """The index, by the statistics that it is to score with."""
-        same = np.array_equal(self._totals, self.index.field_counts)
-        return self.index if same else with_totals(self.index, self._totals)
+        return with_totals(self.index, self._totals)
 
     def frequency(self, field: int, term: int) -> int:
         gone = self._deleted_terms.frequencies.get(field * self.index.terms + term, 0)
@@ -130,11 +130,12 @@ class Segment:
         return self._hits([engine.search(query, k)], k)
 
     def refined(
-        self, query: Query, refinements: Sequence[Refinement], k: int, frequencies: Mapping[TermKey, int],
-        where: Where | None,
+        self, query: Query, planned: PlannedRefinements, k: int, frequencies: Mapping[TermKey, int],
+        where: Where | None, floors: NDArray[np.float32] | None = None,
     ) -> SegmentHits:  # fmt: skip
+        """[refinements, k]: the best k of each; of those below `floors` [refinements] some or all may be missing."""
         engine = SegmentEngine(self.scoring, frequencies, self.mask(where))
-        return self._hits(engine.refine(query, refinements, k), k)
+        return self._hits(engine.refine_planned(query, planned, k, floors), k)
 
     def _hits(self, lists: Sequence[Hits] | HitLists, k: int) -> SegmentHits:
         numbers = np.zeros((len(lists), k), np.int64)
@@ -160,12 +161,10 @@ class _DeletedTerms:
 
     @classmethod
     def of(cls, index: Index, deleted: NDArray[np.int64]) -> _DeletedTerms:
-        ends = index.array("stream_ends")
-        begins = np.where(deleted > 0, ends[deleted - 1], 0)
-        lengths = ends[deleted] - begins
-        stops = np.cumsum(lengths)
-        within = np.arange(int(stops[-1]) if stops.size else 0) - np.repeat(stops - lengths, lengths)
-        stream = index.array("stream")[np.repeat(begins, lengths) + within].astype(np.int64)
+        stream, stops = index.streams(deleted) if deleted.size else (deleted, deleted)
+        lengths = np.diff(stops, prepend=0)
+        within = np.arange(stream.size) - np.repeat(stops - lengths, lengths)
+        stream = stream.astype(np.int64)
         row = np.repeat(np.arange(deleted.size), lengths)
         in_title = within < np.repeat(index.array("title_positions")[deleted], lengths)
         counts = np.zeros((FIELD_COUNT, 2), np.int64)
@@ -210,32 +209,17 @@ def _frozen(values: NDArray[np.int64], like: NDArray[Any]) -> NDArray[Any]:
 
 
 class _GlobalLists(Lists):
-    """A query's postings in one segment, with the idf of the whole collection."""
+    """A query's postings in one segment, with the idf of the whole collection.
 
-    def __init__(self, local: Lists, frequencies: Mapping[TermKey, int]):
-        self.index, self._local, self._frequencies = local.index, local, frequencies
+    Of one collection: `Segment.scoring` remembers what was looked up.
+    """
 
-    def find(self, texts: Iterable[FieldTerms]) -> dict[FieldTerms, Postings | None]:
-        wanted = list(texts)
-        known = self._local.find(wanted)
-        return {text: self.with_idf(text, postings) if (postings := known[text]) else None for text in wanted}
+    def __init__(self, index: Index, frequencies: Mapping[TermKey, int]):
+        super().__init__(index)
+        self._frequencies = frequencies
 
-    def with_idf(self, text: FieldTerms, postings: Postings) -> Postings:
-        idfs = [self.index.idf(text.field, self._frequencies[text.field, term]) for term in text.terms]
-        return postings._replace(idf=idfs[0] if len(idfs) == 1 else np.float32(sum(map(float, idfs))))
-
-    @property
-    def length(self) -> int:  # type: ignore[override]
-        return self._local.length
-
-    def saturation(self) -> NDArray[np.float32]:
-        return self._local.saturation()
-
-    def pairs(self) -> list[tuple[int, int, int]]:
-        return self._local.pairs()
-
-    def arrays(self) -> tuple[Any, Any, Any, Any, Any]:
-        return self._local.arrays()
+    def idf(self, field: int, term: str, frequency: int) -> np.float32:
+        return self.index.idf(field, self._frequencies[field, term])
 
 
 class SegmentEngine(EmbeddedEngine):
@@ -246,14 +230,7 @@ class SegmentEngine(EmbeddedEngine):
         self._frequencies = frequencies
 
     def _compile(self, query: Query) -> Compiled:
-        local = super()._compile(query)
-        lists = _GlobalLists(local.lists, self._frequencies)
-
-        def with_idf(clauses: list[Clause]) -> list[Clause]:
-            return [clause._replace(postings=lists.with_idf(clause.text, clause.postings)) for clause in clauses]
-
-        must, should, must_not = with_idf(local.must), with_idf(local.should), with_idf(local.must_not)
-        return replace(local, must=must, should=should, must_not=must_not, lists=lists)
+        return compile_query(query, _GlobalLists(self.index, self._frequencies))
 
 
 def merged(parts: Sequence[SegmentHits], starts: NDArray[np.int64], k: int) -> SegmentHits:
@@ -262,17 +239,22 @@ def merged(parts: Sequence[SegmentHits], starts: NDArray[np.int64], k: int) -> S
     parts    each part's hits, by its own numbers
     starts   [parts + 1] the number of each part's first passage in the whole
     """
+    if len(parts[0].scores) > _FEW_LISTS:
+        scores = np.stack([part.scores for part in parts])
+        found = SegmentHits(np.empty(scores.shape[1:], np.int64), np.empty(scores.shape[1:], np.float32))
+        merge_lists(np.stack([part.numbers for part in parts]), scores, starts[:-1], k, *found)
+        return found
     numbers = np.concatenate([part.numbers + start for part, start in zip(parts, starts[:-1], strict=True)], axis=1)
     scores = np.concatenate([part.scores for part in parts], axis=1)
-    order = np.lexsort((numbers, -scores), axis=-1)[:, :k]
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return SegmentHits(np.take_along_axis(numbers, order, 1), np.take_along_axis(scores, order, 1))
 
 
-def terms_of(query: Query, refinements: Sequence[Refinement] = ()) -> list[TermKey]:
+def terms_of(query: Query, planned: PlannedRefinements | None = None) -> list[TermKey]:
     """Every term whose frequency the query needs, alone and with each of the refinements."""
     terms = analyze(query.question)
     made = [text for refinement in query.refinements if (text := text_of(refinement)) is not None]
-    more = [text for refinement in refinements if (text := text_of(refinement)) is not None]
+    more = [text for text in planned.texts if text is not None] if planned is not None else []
     if (clauses := len(terms) + len(made) + bool(more)) > MAX_CLAUSES:
         raise too_many_clauses(clauses)
     return [(0, term) for term in terms] + [(text.field, term) for text in made + more for term in text.terms]

@@ -5,7 +5,7 @@ puts a new `manifest.json` in the place of the old one; until that rename, reade
 see the old generation, after it the new one, never a mixture. Folders that no manifest names are a killed writer's
 and are removed by the next one. The lock belongs to the open file: a killed writer leaves none behind.
 
-An index may have two segments (format 2): a base, which is an older generation that stays, and a delta, the generation
+An index may have two segments (format 4): a base, which is an older generation that stays, and a delta, the generation
 of the manifest, with what was added since; the array `deleted` of the delta names the passages of the base that are
 gone. Both are named by the one manifest, so a commit of a delta is as atomic as any.
 
@@ -48,8 +48,8 @@ from orienteer.errors import (
 )
 
 FORMAT = "orienteer-index"
-VERSION = 1
-SEGMENTED = 2  # the version of an index with a base and a delta
+VERSION = 3  # 1 and 2 stored text and stream as they are
+SEGMENTED = 4  # the version of an index with a base and a delta
 MANIFEST = "manifest.json"
 LOCK = "write.lock"
 HEADER_BYTES = 128  # of every .npy file, so that a header can be written again when the length is known
@@ -61,9 +61,10 @@ CODES = ("<u2", "<u4")
 ARRAYS: Mapping[str, tuple[str, ...]] = {
     "best_codes": CODES, "codes": CODES, "deleted": ("<i8",), "documents": ("<u4",), "id_ends": ("<i8",),
     "id_slots": ("<i4",), "ids": ("|u1",), "long_lists": ("<i8",), "metadata": ("|u1",), "metadata_ends": ("<i8",),
-    "norms": ("|u1",), "offsets": ("<i8",), "pairs": ("<u4",), "sources": ("|u1",),
-    "stream": ("<i4",), "stream_ends": ("<i8",), "term_ends": ("<i8",), "terms": ("|u1",), "text": ("|u1",),
-    "text_ends": ("<i8",), "title_positions": ("<i4",), "window_best": CODES, "window_starts": ("<u4",),
+    "norms": ("|u1",), "offsets": ("<i8",), "pairs": ("<u4",), "passages": ("|u1",), "ranked": ("<i4",),
+    "sources": ("|u1",), "stream": ("<u4",), "stream_ends": ("<i8",), "term_ends": ("<i8",), "terms": ("|u1",),
+    "text": ("|u1",), "text_dictionary": ("|u1",), "text_ends": ("<i8",), "title_positions": ("<i4",),
+    "window_best": CODES, "window_starts": ("<u4",),
 }  # fmt: skip
 # Metadata: both or none, an index of passages without metadata has none. `deleted`: in a delta, and only there.
 # `sources`: the state of `orienteer sync`.
@@ -97,7 +98,9 @@ class Manifest:
     @property
     def fingerprint(self) -> str:
         """Names the index by its content: equal for equal passages in equal order, in the same segments."""
-        content = {name: entry["blake2b"] for name, entry in self.files.items() if name != "sources.npy"}
+        # `passages` stands for the texts: how they are compressed may depend on the version of zstd.
+        left_out = {"sources.npy", "text.npy", "text_ends.npy", "text_dictionary.npy"}
+        content = {name: entry["blake2b"] for name, entry in self.files.items() if name not in left_out}
         parts: list[Any] = [self.settings, self.counts, content]
         if self.base is not None:
             parts.append(self.base.fingerprint)

@@ -20,10 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.engine.embedded.kernels.search import WINDOW
+from orienteer.engine.embedded.kernels.stream import SPARE
 from orienteer.errors import IndexCorruptError
 
 MAX_FREQUENCY = 1 << 20  # of a term in one passage
 MAX_PASSAGES = (1 << 31) - 2  # they are numbered in int32
+TEXT_BLOCK = 6  # passages that are compressed together: see `stored_text.py`
+DIGEST = 16  # bytes
 SMALL_CODES = 60_000  # codes of 16 bits: the rest is for phrases of a query, whose frequencies no single term has
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -39,9 +42,10 @@ def check_structure(counts: Mapping[str, int], arrays: Arrays) -> None:
     _check_lengths(counts, arrays)
     for name, ending, first in (
         ("offsets", "documents", 0), ("term_ends", "terms", 0), ("id_ends", "ids", 0),
-        ("stream_ends", "stream", None), ("text_ends", "text", None),
+        ("text_ends", "text", None),
     ):  # fmt: skip
         _check_ends(name, arrays[name], arrays[ending].size, first)
+    _check_stream(arrays["stream"], arrays["stream_ends"], arrays["ranked"])
     _check_metadata(counts, arrays)
     _check_titles(arrays["title_positions"], arrays["stream_ends"])
     _check_id_slots(arrays["id_slots"], counts["passages"])
@@ -64,12 +68,12 @@ def _check_metadata(counts: Mapping[str, int], arrays: Arrays) -> None:
 
 
 def _check_counts(counts: Mapping[str, int], arrays: Arrays) -> None:
-    passages, positions = counts["passages"], arrays["stream"].size
+    passages, bits = counts["passages"], 32 * arrays["stream"].size
     if passages > MAX_PASSAGES:
         raise damaged("manifest", f"{passages:,} passages, at most {MAX_PASSAGES:,} are possible")
     for field in ("contents", "title"):
         having, length = counts[f"{field}_passages"], counts[f"{field}_length"]
-        if having > passages or not having <= length <= positions or (length and not having):
+        if having > passages or not having <= length <= bits or (length and not having):
             raise damaged("manifest", f"{having:,} passages with a {field} of {length:,} terms in all")
 
 
@@ -79,8 +83,8 @@ def _check_lengths(counts: Mapping[str, int], arrays: Arrays) -> None:
     long_lists = arrays["long_lists"].size
     expected = {
         "best_codes": 2 * terms, "codes": postings, "documents": postings, "id_ends": passages + 1,
-        "norms": 2 * passages, "offsets": 2 * terms + 1, "stream_ends": passages, "term_ends": terms + 1,
-        "text_ends": 2 * passages, "title_positions": passages,
+        "norms": 2 * passages, "offsets": 2 * terms + 1, "passages": DIGEST, "ranked": terms, "stream_ends": passages,
+        "term_ends": terms + 1, "text_ends": -(-passages // TEXT_BLOCK), "title_positions": passages,
         "window_best": long_lists * windows, "window_starts": long_lists * (windows + 1),
     }  # fmt: skip
     for name, length in expected.items():
@@ -102,8 +106,18 @@ def _check_ends(name: str, ends: NDArray[Any], size: int, first: int | None) -> 
         raise damaged(name, "its values fall where they should rise")
 
 
+def _check_stream(stream: NDArray[Any], ends: NDArray[Any], ranked: NDArray[Any]) -> None:
+    """Passages are bits of it, with spare words after the last, and ranks are those of terms."""
+    last = int(ends[-1]) if ends.size else 0
+    if stream.size != -(-last // 32) + SPARE:
+        raise damaged("stream_ends", f"it ends at bit {last:,} of {stream.size:,} words")
+    _check_ends("stream_ends", ends, last, None)
+    if ranked.size and (ranked.min() < 0 or ranked.max() >= ranked.size):
+        raise damaged("ranked", "a term that is not in the vocabulary")
+
+
 def _check_titles(positions: NDArray[Any], stream_ends: NDArray[Any]) -> None:
-    """A title is a part of its passage."""
+    """A title is a part of its passage, each of whose positions takes a bit or more."""
     if positions.size and (
         positions.min() < 0
         or positions[0] > stream_ends[0]

@@ -21,6 +21,7 @@ from orienteer.engine.embedded.analysis import analyze
 from orienteer.engine.embedded.index import FIELD_NUMBER
 from orienteer.engine.embedded.metadata_filter import unknown_field
 from orienteer.engine.embedded.one_segment import both, filtered_fingerprint
+from orienteer.engine.embedded.refine import plan
 from orienteer.engine.embedded.segments import SegmentHits, TermKey, merged, terms_of
 from orienteer.engine.hits import HitLists, Hits
 from orienteer.engine.sharded.shard import ShardInfo
@@ -108,9 +109,14 @@ class ShardedEngine:
     ) -> list[HitLists]:
         """`refine` for many queries, one call per shard."""
         k = max(0, min(k, len(self)))
-        requests = [(query, list(options)) for query, options in zip(queries, refinements, strict=True)]
+        requests = [(query, plan(options)) for query, options in zip(queries, refinements, strict=True)]
         frequencies = self._document_frequencies(term for request in requests for term in terms_of(*request))
-        hits: list[list[SegmentHits]] = self._call("refine", requests, k, frequencies, self.where)
+        arguments: tuple[Any, ...] = (requests, k, frequencies, self.where)
+        each = [arguments] * len(self._transport)
+        if self._transport.shares_memory:
+            floors = [np.full(len(planned), -np.inf, np.float32) for _, planned in requests]
+            each = [(*arguments, floors, at * len(requests) // len(each)) for at in range(len(each))]
+        hits: list[list[SegmentHits]] = self._transport.call("refine", each)
         return [self._merged([part[at] for part in hits], k) for at in range(len(requests))]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from orienteer.data.passage import Passage
 from orienteer.engine.embedded.kernels.tokenize import hash_terms
+from orienteer.engine.embedded.refine import PlannedRefinements
 from orienteer.engine.embedded.segmented_index import open_segments
 from orienteer.engine.embedded.segments import SegmentHits, TermKey
-from orienteer.query import Query, Refinement, Where
+from orienteer.query import Query, Where
 
-RefineRequest: TypeAlias = tuple[Query, Sequence[Refinement]]
+RefineRequest: TypeAlias = tuple[Query, PlannedRefinements]
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,16 @@ class Shard:
         return SegmentHits(numbers, scores)
 
     def refine(
-        self, requests: Sequence[RefineRequest], k: int, frequencies: Mapping[TermKey, int], where: Where | None = None
-    ) -> list[SegmentHits]:
-        """The shard's top k of query + r for every r of every request."""
-        return [self._index.refined(query, refinements, k, frequencies, where) for query, refinements in requests]
+        self, requests: Sequence[RefineRequest], k: int, frequencies: Mapping[TermKey, int],
+        where: Where | None = None, floors: Sequence[NDArray[np.float32]] | None = None, first: int = 0,
+    ) -> list[SegmentHits]:  # fmt: skip
+        """The shard's top k of query + r for every r of every request; `floors` and `first` as in `search`."""
+        found: list[SegmentHits | None] = [None] * len(requests)
+        for at in (*range(first, len(requests)), *range(first)):
+            own = None if floors is None else floors[at]
+            query, planned = requests[at]
+            found[at] = self._index.refined(query, planned, k, frequencies, where, own)
+        return [hits for hits in found if hits is not None]
 
     def ids(self, numbers: Sequence[int]) -> list[str]:
         return [self._index.id(number) for number in numbers]

@@ -55,7 +55,7 @@ class LocalTransport:
         return len(self._shards)
 
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if len(self._shards) == 1 or (method == "search" and len(arguments[0][0]) < len(self._shards)):
+        if len(self._shards) == 1 or (method in ("search", "refine") and len(arguments[0][0]) < len(self._shards)):
             return [getattr(shard, method)(*each) for shard, each in zip(self._shards, arguments, strict=True)]
         calls = [
             self._pool.submit(getattr(shard, method), *each)

@@ -53,13 +53,3 @@ def check_lists(documents, codes, offsets, long_lists, window_starts, size, pair
                         return WRONG_WINDOWS, number
         checked[number] = True
     return GOOD, -1
-
-
-@kernel
-def check_stream(stream, terms):
-    """Whether every position holds a term, or -1 for a removed stop word."""
-    lowest, highest = 0, -1
-    for i in range(stream.size):
-        lowest = min(lowest, stream[i])
-        highest = max(highest, stream[i])
-    return lowest >= -1 and highest < terms

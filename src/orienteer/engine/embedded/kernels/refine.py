@@ -21,6 +21,7 @@ import numpy as np
 
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
 from orienteer.engine.embedded.kernels.search import SLACK, advance, any_allowed, excluded, insert
+from orienteer.engine.embedded.kernels.stream import position_at
 
 OUT = -np.inf
 STEPS = 32  # of saturated frequency, 1 - 1 / saturation, by which a posting's possible gain is bounded
@@ -66,11 +67,14 @@ def refine_pass(
     start, end, extra, weight,
     not_start, not_end, not_extra, allowed,
     group_start, group_end, group_extra, first_variant,
-    required, variant_weight, replaced, slope, slack,
+    required, variant_weight, replaced, slope, slack, floor,
     share, step_of, size, window,
     base_documents, base_scores, variant_documents, variant_scores,
 ):  # fmt: skip
-    """Walk all passages once. Returns how many base results there are, and how many each variant has."""
+    """Walk all passages once. Returns how many base results there are, and how many each variant has.
+
+    `floor` float64 [variants]: what a passage's score must reach for the variant to want it; it rises in the walk.
+    """
     n_must, n_should, n_groups = must_start.size, start.size, group_start.size
     k = variant_scores.shape[1]
     has_must = n_must > 0
@@ -83,7 +87,6 @@ def refine_pass(
     matched = np.empty(window, np.int64)
     useful = np.full((n_groups, STEPS), OUT)
     stale = np.ones(n_groups, np.bool_)
-    floor = np.full(required.size, OUT)  # what a passage's score must reach for the variant to want it
     cursor, required_at, optional_at, not_at = group_start.copy(), must_start.copy(), start.copy(), not_start.copy()
     tables = [scores_by_code(weight[i], end[i] - start[i], saturation) for i in range(n_should)]
 
@@ -245,8 +248,27 @@ def refine_pass(
 
 
 @kernel
+def merge_lists(numbers, scores, starts, k, merged_numbers, merged_scores):
+    """The best k of several parts' lists, row by row; of equal scores the earlier part's first.
+
+    numbers, scores [parts, rows, k]: a part's own numbers, -inf where a list has ended; starts [parts]: what to add.
+    """
+    at = np.empty(scores.shape[0], np.int64)
+    for row in range(scores.shape[1]):
+        at[:] = 0
+        for rank in range(k):
+            best = -1
+            for part in range(at.size):
+                if at[part] < k and (best < 0 or scores[part, row, at[part]] > scores[best, row, at[best]]):
+                    best = part
+            merged_numbers[row, rank] = numbers[best, row, at[best]] + starts[best]
+            merged_scores[row, rank] = scores[best, row, at[best]]
+            at[best] += 1
+
+
+@kernel
 def members(
-    stream, stream_ends, title_positions, extra_documents,
+    stream, ranked, bases, widths, stream_ends, title_positions, extra_documents,
     group_term, group_field, group_start, group_end, group_extra, base_documents, base_count, holds,
 ):  # fmt: skip
     """holds bool [groups, base results]: which of the query's best passages have the group's term."""
@@ -269,10 +291,12 @@ def members(
         slots[slot, group_field[g]] = g
     for i in range(base_count):
         document = base_documents[i]
-        begin = stream_ends[document - 1] if document > 0 else np.int64(0)
-        title_end = begin + title_positions[document]
-        for at in range(begin, stream_ends[document]):
-            term = np.int64(stream[at])
+        bit = stream_ends[document - 1] if document > 0 else np.int64(0)
+        at = -1
+        while bit < stream_ends[document]:
+            term, taken = position_at(stream, bit, ranked, bases, widths)
+            bit += taken
+            at += 1
             if term < 0:
                 continue
             slot = (term * 2654435761) & (size - 1)
@@ -281,7 +305,7 @@ def members(
             if keys[slot] == term:
                 if slots[slot, 0] >= 0:
                     holds[slots[slot, 0], i] = True
-                if at < title_end and slots[slot, 1] >= 0:
+                if at < title_positions[document] and slots[slot, 1] >= 0:
                     holds[slots[slot, 1], i] = True
 
 

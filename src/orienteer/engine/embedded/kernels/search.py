@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
+from orienteer.engine.embedded.kernels.stream import unpack_one
 
 WINDOW = 1024  # passages a window; the index holds where each long list stands at each
 BLOCK_BITS = 4  # four to the third power are a window's blocks, see `search_any`
@@ -368,6 +369,9 @@ def phrase_list(
     documents,
     offsets,
     stream,
+    ranked,
+    bases,
+    widths,
     stream_ends,
     title_positions,
     lists,
@@ -382,6 +386,7 @@ def phrase_list(
     lists int64 [terms]: the terms' list numbers, shortest first; terms, places: the phrase in order.
     """
     count = 0
+    own = np.empty(1024, np.int32)  # a passage's terms by position
     cursor = np.empty(lists.size, np.int64)
     for i in range(lists.size):
         cursor[i] = offsets[lists[i]]
@@ -400,12 +405,15 @@ def phrase_list(
         if not matched:
             continue
         begin = stream_ends[document - 1] if document > 0 else np.int64(0)
-        stop = begin + title_positions[document] if in_title else stream_ends[document]
+        most = title_positions[document] if in_title else stream_ends[document] - begin
+        if own.size < most:
+            own = np.empty(2 * most, np.int32)
+        stop = unpack_one(stream, begin, stream_ends[document], most, ranked, bases, widths, own)
         frequency = 0
-        for at in range(begin, stop - places[-1]):
+        for at in range(stop - places[-1]):
             here = True
             for i in range(terms.size):
-                if stream[at + places[i]] != terms[i]:
+                if own[at + places[i]] != terms[i]:
                     here = False
                     break
             if here:
@@ -419,8 +427,9 @@ def phrase_list(
 
 @kernel
 def phrase_pass(
-    stream, stream_ends, title_positions, first, rarest, beside, distance, before, terms, places, ends, in_title
-):
+    stream, ranked, bases, widths, stream_ends, title_positions,
+    first, rarest, beside, distance, before, terms, places, ends, in_title,
+):  # fmt: skip
     """`phrase_list` for many phrases in one pass over all passages: phrase, passage, frequency, passages ascending.
 
     Phrases come by their rarest term: rarest int32 [phrases + 1]; first int32 [terms + 1]: at a term's number + 1 the
@@ -436,11 +445,16 @@ def phrase_pass(
     count = 0
     begin = np.int64(0)
     titles_only = np.all(in_title)
+    own = np.empty(1024, np.int32)  # a passage's terms by position
     for document in range(stream_ends.size):
-        end = stream_ends[document]
-        title_end = begin + title_positions[document]
-        for at in range(begin, title_end if titles_only else end):
-            term = stream[at]
+        title_end = np.int64(title_positions[document])
+        most = title_end if titles_only else stream_ends[document] - begin
+        if own.size < most:
+            own = np.empty(2 * most, np.int32)
+        end = unpack_one(stream, begin, stream_ends[document], most, ranked, bases, widths, own)
+        begin = stream_ends[document]
+        for at in range(end):
+            term = own[at]
             if term < -1 or term + 1 >= first.size:
                 raise IndexError("the stream holds a term that is not in the vocabulary")
             phrase = np.int64(first[term + 1])
@@ -448,13 +462,13 @@ def phrase_pass(
                 continue
             while rarest[phrase] == term:
                 other = at + distance[phrase]
-                if begin <= other < end and stream[other] == beside[phrase]:
+                if 0 <= other < end and own[other] == beside[phrase]:
                     start = at - before[phrase]
-                    here = start >= begin
+                    here = start >= 0
                     here &= start + places[ends[phrase + 1] - 1] < (title_end if in_title[phrase] else end)
                     i = ends[phrase]
                     while here and i < ends[phrase + 1]:
-                        here = stream[start + places[i]] == terms[i]
+                        here = own[start + places[i]] == terms[i]
                         i += 1
                     if here:
                         if last[phrase] >= 0 and documents[last[phrase]] == document:
@@ -471,5 +485,4 @@ def phrase_pass(
                             last[phrase] = count
                             count += 1
                 phrase += 1
-        begin = end
     return which[:count], documents[:count], frequencies[:count]
