@@ -45,6 +45,10 @@ class StoredText:
         self._own = local()  # a decompressor is not to be shared
         self._last: tuple[int, list[tuple[bytes, bytes]]] = (-1, [])  # passages are often read one after another
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> StoredText:
+        """Itself: nothing here is ever written. An environment that holds an index is copied by those who check it."""
+        return self
+
     def __getitem__(self, number: int) -> tuple[bytes, bytes]:
         """Title and text."""
         block, place = divmod(number, PASSAGES)
