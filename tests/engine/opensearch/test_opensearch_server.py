@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -20,6 +21,7 @@ from orienteer.engine.adapters.opensearch.mirror import Mirror, open_mirror
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import FieldNames, read_address
 from orienteer.engine.check import check_engine
+from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import FIELDS, G4, Query, Refinement
 
@@ -111,6 +113,14 @@ def test_no_operator_drops_the_mandatory_filter(theirs) -> None:
         )
 
 
+def test_idf_within_a_filter_counts_what_the_filter_lets_through(theirs) -> None:
+    settings = ServiceSettings(timeout=120, names=names(), filter='{"term": {"tenant": "a"}}')
+    engine = OpenSearchEngine(Service(read_address(theirs), settings))
+    held = [set(engine.analyze(row["body"])) for row in DOCUMENTS if row["tenant"] == "a"]
+    for term in engine.analyze("rivers and planets of the south"):
+        assert engine.idf("contents", term) == bm25.idf(len(held), sum(term in words for words in held)), term
+
+
 def test_the_doctor_says_what_an_agent_can_use(theirs) -> None:
     settings = ServiceSettings(timeout=120, names=names(contents="body+note^0.5"), filter='{"term": {"tenant": "a"}}')
     said = [finding.what for finding in examine(Service(read_address(theirs), settings), sample=10)]
@@ -130,6 +140,37 @@ def test_a_passage_that_the_filter_hides_cannot_be_read(theirs) -> None:
     assert engine.passages(["1", "2"])[0].text == DOCUMENTS[1]["body"]
     with pytest.raises(UnknownPassageError, match="'0'"):
         engine.passages(["1", "0"])
+
+
+def test_a_trial_sends_no_query_without_the_mandatory_filter(cluster, theirs, tmp_path, monkeypatch, capsys) -> None:
+    """The servers' slow logs hold every query of every shard: the same number with the filter, none without."""
+    from orienteer import cli
+
+    def logged(part: str = "") -> int:
+        files = (each for node in cluster.nodes for each in node.folder.glob("node_1/logs/*search_slowlog.log"))
+        lines = [line for each in files for line in each.read_text("utf-8").splitlines() if "[theirs-" in line]
+        return sum(part in line for line in lines)
+
+    monkeypatch.setenv("ORIENTEER_SEARCH_FIELDS", "contents=body,title=head,text=body")
+    monkeypatch.setenv("ORIENTEER_SEARCH_TIMEOUT", "600")
+    questions, report = tmp_path / "questions.jsonl", tmp_path / "trial.md"
+    rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in bundled_questions("train")[:2]]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    service = Service(read_address(theirs), PATIENT)
+    service.ask("PUT", "/_settings", {"index.search.slowlog.threshold.query.trace": "0ms"})
+    before = logged()
+    try:
+        for way in ([], ["--pool"]):
+            words = ["trial", theirs, "--questions", str(questions), "--filter", '{"term": {"tenant": "a"}}', *way]
+            cli.app([*words, "--steps", "2", "--out", str(report)], standalone_mode=False)
+            for shown in ("the service's own ranking", "agent `pointer`", "more than chance", "searches a question"):
+                assert shown in report.read_text("utf-8")
+    finally:
+        service.ask("PUT", "/_settings", {"index.search.slowlog.threshold.query.trace": None})
+    searches = logged() - before
+    assert searches > 2000
+    assert logged('"tenant":{"value":"a"') == searches
+    print(f"{searches:,} queries in the slow log, none without the filter\n{report.read_text('utf-8')}")
 
 
 def test_a_word_in_several_fields_scores_the_sum_of_their_weighted_scores(theirs) -> None:

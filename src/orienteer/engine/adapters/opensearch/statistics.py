@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orienteer.data.passage import Passage
@@ -76,7 +76,18 @@ class Statistics:
         return wanted, [int(answer["hits"]["total"]["value"]) for answer in answers]
 
     def measure(self, field: str, analysis: Analysis) -> FieldStatistics:
-        """Learn about a field from the explanation of one score; by counting where there is none to be read."""
+        """Learn about a field from the explanation of one score; by counting where there is none to be read.
+
+        Within a filter the passages are counted, as terms are: an explanation counts those outside too.
+        """
+        measured = self._explained(field, analysis)
+        if measured is not None and self._service.settings.filter is None:
+            return measured
+        exists = {"exists": {"field": self._service.settings.names.of(field)}}
+        count = int(self._service.search(_counting(exists))["hits"]["total"]["value"])
+        return FieldStatistics(count) if measured is None else replace(measured, passages=count)
+
+    def _explained(self, field: str, analysis: Analysis) -> FieldStatistics | None:
         names = self._service.settings.names
         name, exists = names.of(field), {"exists": {"field": names.of(field)}}
         sample = self._service.search({"size": 8, "query": exists, "_source": [name, *names.stored]})
@@ -91,8 +102,7 @@ class Statistics:
             for found in self._service.search(body)["hits"]["hits"]:
                 if (measured := read_explanation(found.get("_explanation"))) is not None:
                     return measured
-        counted = self._service.search(_counting(exists))
-        return FieldStatistics(int(counted["hits"]["total"]["value"]))
+        return None
 
 
 def read_explanation(tree: Any) -> FieldStatistics | None:
