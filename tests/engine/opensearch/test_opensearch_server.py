@@ -186,6 +186,36 @@ def test_a_word_in_several_fields_scores_the_sum_of_their_weighted_scores(theirs
         assert score == pytest.approx(body.get(id, 0) + 0.5 * note.get(id, 0), rel=1e-5)
 
 
+def test_words_are_read_as_searches_read_them_where_passages_hold_beginnings_of_words_too(url) -> None:
+    """An index for search as you type: `riv`, `rive` and `river` are terms of a passage with the word river."""
+    analysis = {
+        "filter": {"beginnings": {"type": "edge_ngram", "min_gram": 3, "max_gram": 15}},
+        "analyzer": {"typed": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase", "beginnings"]}},
+    }
+    text = {"type": "text", "analyzer": "typed", "search_analyzer": "stop"}
+    service = fresh(url, "typed", ServiceSettings(timeout=120, names=names()))
+    service.ask(
+        "PUT", "",
+        {"mappings": {"properties": {"head": text, "body": text}},
+         "settings": {"analysis": analysis, "number_of_shards": 1, "number_of_replicas": 0}},
+    )  # fmt: skip
+    service.create([(str(number), row) for number, row in enumerate(DOCUMENTS)])
+    service.ask("POST", "/_refresh")
+    engine = OpenSearchEngine(service)
+    assert engine.analyze("The rivers") == ["rivers"]
+    word, beginning = (
+        {number for number, row in enumerate(DOCUMENTS) if any(w.startswith(typed) for w in analyze(row["body"]))}
+        for typed in ("rivers", "riv")
+    )
+    assert 0 < len(word) < len(beginning)
+    for typed, held in (("rivers", word), ("riv", beginning)):
+        hits = engine.search(Query("nothing", (Refinement("+", "contents", typed),)), 300)
+        assert {int(hit.id) for hit in hits} == held
+        assert engine.idf("contents", typed) == bm25.idf(300, len(held))
+    said = [finding.what for finding in examine(service, sample=10)]
+    assert "contents (body): passages were indexed with another analyser, 'typed'" in said
+
+
 # Mirrors
 
 

@@ -38,9 +38,10 @@ class OpenSearchEngine:
     def __init__(self, service: Service):
         self._service, self._names = service, service.settings.names
         self.info: IndexInfo = read_index_info(service)
-        fields = [self.info.contents, *([self.info.title] if self.info.title else [])]
-        own = all(field.analyzer != OTHER for field in fields)
-        self.analysis: Analysis = LocalAnalysis() if own else ServiceAnalysis(service)
+        fields = {"contents": self.info.contents} | ({"title": self.info.title} if self.info.title else {})
+        searched = {name: each.analyzer_name for name, each in fields.items() if each.analyzer_name != each.indexed_as}
+        own = all(field.analyzer != OTHER for field in fields.values())
+        self.analysis: Analysis = LocalAnalysis() if own else ServiceAnalysis(service, searched)
         self.statistics = Statistics(service, self.info.shards)
         self.measured: dict[str, FieldStatistics] = {
             name: self.statistics.measure(name, self.analysis)
