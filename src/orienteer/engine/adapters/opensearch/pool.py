@@ -139,6 +139,9 @@ class PooledEngine:
         except SearchBudgetError:
             lists = []  # what the pool holds has to do
         found += [each for ids in lists for each in ids]
+        for name in FIELDS:  # else the first of them would bring those of every text analysed so far
+            terms_of = [self._words(each) for each in new if each.field == name]
+            self._engine.statistics.learn(name, [term for terms in terms_of for term in terms])
         passages = self._engine.stored_passages([each for each in dict.fromkeys(found) if each not in pool.passages])
         terms = {name: self._terms(name, passages) for name in FIELDS}
         for at, passage in enumerate(passages):
