@@ -26,6 +26,7 @@ from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import FIELDS, G4, Query, Refinement
 
 PATIENT = ServiceSettings(timeout=120)
+SERVER = os.environ.get("ORIENTEER_TEST_SERVER", "")
 
 
 def fresh(url: str, name: str, settings: ServiceSettings = PATIENT) -> Service:
@@ -214,6 +215,40 @@ def test_words_are_read_as_searches_read_them_where_passages_hold_beginnings_of_
         assert engine.idf("contents", typed) == bm25.idf(300, len(held))
     said = [finding.what for finding in examine(service, sample=10)]
     assert "contents (body): passages were indexed with another analyser, 'typed'" in said
+
+
+def test_a_data_stream_is_searched_before_and_after_it_rolls_over(url) -> None:
+    if SERVER.startswith("elasticsearch-7"):
+        pytest.skip("the free Elasticsearch 7.10 has no data streams")
+    base = Service(read_address(f"{url}/stream"), PATIENT)
+    text = {"properties": {name: {"type": "text"} for name in ("contents", "title", "text")}}
+    settings = {"number_of_shards": 2, "number_of_replicas": 0}
+    template = {"index_patterns": ["stream"], "data_stream": {}, "template": {"settings": settings, "mappings": text}}
+
+    def send(method: str, path: str, body: Any = None) -> Any:
+        return base._client.send(method, path, {}, None if body is None else json.dumps(body), "application/json")
+
+    send("PUT", "/_index_template/stream", template)
+    send("PUT", "/_data_stream/stream")
+    passages = bundled_passages()[:60]
+    try:
+        for number, passage in enumerate(passages):
+            if number == 30:
+                send("POST", "/stream/_rollover")
+            row = {"@timestamp": "2026-01-01T00:00:00Z", "title": passage.title, "contents": passage.contents}
+            base.ask("PUT", f"/_create/{passage.id}", {**row, "text": passage.text}, refresh="true")
+            if number not in (29, 59):
+                continue
+            engine = OpenSearchEngine(Service(read_address(f"{url}/stream"), PATIENT))
+            held = passages[: number + 1]
+            assert engine.passages([each.id for each in held]) == held
+            rivers = {each.id for each in held if "river" in analyze(each.contents)}
+            [hits] = engine.refine(Query("nothing"), [Refinement("+", "contents", "river")], 60)
+            assert {hit.id for hit in hits} == rivers
+            assert engine.idf("contents", "river") == bm25.idf(len(held), len(rivers))
+    finally:
+        send("DELETE", "/_data_stream/stream")
+        send("DELETE", "/_index_template/stream")
 
 
 # Mirrors

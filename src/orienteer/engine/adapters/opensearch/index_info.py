@@ -49,7 +49,7 @@ class IndexInfo:
 def read_index_info(service: Service) -> IndexInfo:
     """Raises `ServiceIndexError` for an index that cannot be searched."""
     answer, address, names = service.describe(), service.address, service.settings.names
-    service.several = len(answer) > 1
+    service.several = len(answer) > 1 or any("data_stream" in each for each in answer.values())  # which rolls over
     newest = answer[max(answer)]  # of a data stream, or of indexes by date behind an alias
     service.newest = replace(address, index=max(answer))
     mapping, settings = newest.get("mappings", {}), newest["settings"]["index"]

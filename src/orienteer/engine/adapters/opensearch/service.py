@@ -51,7 +51,7 @@ class Service:
         self._secrets = settings.secrets()
         self._filter = None if settings.filter is None else json.loads(settings.filter)
         self.several = False  # whether the name is an alias or a data stream of several indexes
-        self.newest = address  # one index of them, for requests that take no more than one
+        self.newest = address  # one index of them, by its own name, for requests that take no more than one
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -149,7 +149,7 @@ class Service:
         written, params = json.dumps(body), {"preference": f"_shards:{shard}"}
 
         def request() -> dict[str, int]:
-            answer = self._client.send("POST", f"{self.address.path}/_termvectors", params, written, JSON)
+            answer = self._client.send("POST", f"{self.newest.path}/_termvectors", params, written, JSON)
             try:
                 found = answer["term_vectors"][field]["terms"]
                 return {term: int(known.get("doc_freq", 0)) for term, known in found.items()}
@@ -160,7 +160,7 @@ class Service:
 
     def fetch(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Stored fields of documents by id; those that are not there, or not for the filter, are left out."""
-        if self.settings.filter is None and not self.several:
+        if self.settings.filter is None and self.newest == self.address:  # else it may soon be several
             rows = self.ask_list("POST", "/_mget", {"ids": list(ids)}, "docs", len(ids), _source=",".join(fields))
             return {str(row["_id"]): row.get("_source", {}) for row in rows if row.get("found")}
         body = {"query": {"ids": {"values": list(ids)}}, "size": len(ids), "_source": list(fields)}
