@@ -143,7 +143,7 @@ $(DEV): $(BASE) requirements/dev.lock
 	@touch $@
 
 $(SEARCH): $(DEV)
-	$(PIP) -e '.[dev,opensearch]'
+	$(PIP) -e '.[aws,dev,opensearch]'
 	@touch $@
 
 $(TRAIN): $(DEV)
@@ -155,7 +155,7 @@ $(DOCS): $(BASE) requirements/docs.lock
 	@touch $@
 
 $(EXTRAS): $(BASE)
-	$(PIP) -e '.[dev,lucene,opensearch,ray,tantivy,train]'
+	$(PIP) -e '.[aws,dev,lucene,opensearch,ray,tantivy,train]'
 	@touch $@
 
 # Debian's package, unpacked here and not installed. Java itself is the machine's; without it these tests are skipped.

@@ -31,9 +31,10 @@ from orienteer.session import Environment, Settings
 
 
 def run(
-    address: str, questions: Path, index: Path, agent: str, steps: int, limit: int, ways: Sequence[str], as_json: bool
-) -> list[dict[str, Any]]:
-    """`index` holds the same passages: it is the embedded engine, the mirror's index, and the judge of agreement."""
+    address: str, questions: Path, index: Path, agent: str, steps: int, limit: int, ways: Sequence[str],
+    mirror: Path | None, as_json: bool,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """`index` holds the same passages: it is the embedded engine and the judge of agreement."""
     asked = list(islice(read_questions(questions), limit + 1))  # the first one warms every way up
     reader = TrainedReader.from_pretrained(None, threads=1)
     settings = replace(ServiceSettings.from_environment(), timeout=120.0)
@@ -45,7 +46,7 @@ def run(
         if way == "pool":
             engine = PooledEngine(remote)
         elif way == "mirror":
-            engine = MirroredEngine(remote, open_index(index, threads=1))
+            engine = MirroredEngine(remote, open_index(mirror / "index" if mirror else index, threads=1))
         made[way] = engine, service
     played = {
         way: _Player(Environment(engine, reader, Settings(steps=steps)), agent, service)
@@ -73,7 +74,8 @@ class _Player:
         self.actions: list[list[Any]] = []
 
     def play(self, question: Question, *, counts: bool) -> None:
-        before, actions = self._so_far(), []
+        before = self._so_far()
+        actions: list[Any] = []
         sessions = self._environment.open([question])
         while not sessions[0].ended:
             chosen = self._agent.act(self._environment.observe(sessions))

@@ -15,7 +15,7 @@ from orienteer.data.passage import Question
 from orienteer.engine import EmbeddedEngine, ReferenceEngine
 from orienteer.engine.embedded.kernels.nearest_terms import edit_distances
 from orienteer.query import Refinement
-from orienteer.session import STOP, Action, Environment, Observation, Settings, run_sessions
+from orienteer.session import STOP, Action, AgentCost, Environment, Observation, Settings, run_sessions
 from orienteer.session.spelling import Correction, SpellingAgent, corrections, with_spelling
 
 
@@ -89,6 +89,21 @@ def test_the_correction_is_the_first_refinement_and_the_agent_goes_on_from_it(en
     assert both.query.refinements == expected
     assert plain.query.refinements == ()
     assert {len(each.refinements) for each in inner.seen} == {0, 2}
+
+
+class Counting(Patient):
+    """Says that each decision scored seven passages."""
+
+    def act_with_costs(self, observations: list[Observation]) -> list[tuple[Action, AgentCost]]:
+        return [(action, AgentCost(passages_scored=7)) for action in self.act(observations)]
+
+
+def test_what_the_agent_computes_is_counted_after_corrections_too(engine: EmbeddedEngine) -> None:
+    environment = Environment(engine, LexicalReader(), Settings(steps=4))
+    asked = [Question("a", "who was keper of Ardle")]
+    [session] = run_sessions(environment, with_spelling(Counting(), engine), asked).sessions
+    assert len(session.query.refinements) == 1
+    assert session.cost == AgentCost(passages_scored=7)
 
 
 def test_a_correction_that_was_undone_is_not_made_again(engine: EmbeddedEngine) -> None:

@@ -295,6 +295,7 @@ def bench_remote_sessions(
     steps: Annotated[int, typer.Option(help="refinements of a session", min=1, max=100)] = 5,
     limit: Annotated[int, typer.Option(help="how many questions", min=1)] = 10,
     ways: Annotated[str, typer.Option(help="of: mirror, pool, service")] = "mirror,pool,service",
+    mirror: Annotated[Path | None, typer.Option(help="folder of a mirror; none: the index")] = None,
     as_json: Json = False,
 ) -> None:
     """Sessions over OpenSearch or Elasticsearch beside the embedded engine: seconds, searches, equal actions.
@@ -304,7 +305,7 @@ def bench_remote_sessions(
     chosen = [each.strip() for each in ways.split(",")]
     if unknown := sorted(set(chosen) - {"mirror", "pool", "service"}):
         raise OrienteerError(f"--ways holds {unknown[0]!r}; expected some of mirror, pool, service")
-    benchmark("remote_sessions").run(address, questions, index, agent, steps, limit, chosen, as_json)
+    benchmark("remote_sessions").run(address, questions, index, agent, steps, limit, chosen, mirror, as_json)
 
 
 def bench_find_query(

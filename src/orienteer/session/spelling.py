@@ -6,16 +6,19 @@ an agent's. The word as it was typed stays in the query, where it finds nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from orienteer.engine.protocol import Engine, StoresTerms, SuggestsTerms
 from orienteer.query import Refinement
-from orienteer.session.agent import Agent, ExplainingAgent, StepNotes
+from orienteer.session.agent import Agent, ExplainingAgent, StepNotes, decisions
 from orienteer.session.observation import Observation
 from orienteer.session.runner import WholeSessionAgent
-from orienteer.session.state import Action
+from orienteer.session.state import NO_COST, Action, AgentCost
+
+T = TypeVar("T")
 
 SPELLING = "spelling"  # who took the step, in its notes
 _MOST = 3  # corrections of one question
@@ -58,26 +61,35 @@ class SpellingAgent:
         self._corrections = lru_cache(1024)(lambda question: corrections(engine, question))
 
     def act(self, observations: Sequence[Observation]) -> list[Action]:
-        return [action for action, _ in self._acted(observations, explained=False)]
+        return [action for action, _ in self.act_with_costs(observations)]
+
+    def act_with_costs(self, observations: Sequence[Observation]) -> list[tuple[Action, AgentCost]]:
+        return self._acted(observations, lambda rest: decisions(self.agent, rest), lambda correction: NO_COST)
 
     def act_with_explanations(self, observations: Sequence[Observation]) -> list[tuple[Action, StepNotes | None]]:
-        return self._acted(observations, explained=True)
+        return self._acted(
+            observations, self._explained, lambda correction: {"by": SPELLING, "typed": correction.typed}
+        )
 
-    def _acted(self, observations: Sequence[Observation], explained: bool) -> list[tuple[Action, StepNotes | None]]:
+    def _explained(self, observations: Sequence[Observation]) -> Sequence[tuple[Action, StepNotes | None]]:
+        if isinstance(self.agent, ExplainingAgent):
+            return self.agent.act_with_explanations(observations)
+        return [(action, None) for action in self.agent.act(observations)]
+
+    def _acted(
+        self,
+        observations: Sequence[Observation],
+        act: Callable[[Sequence[Observation]], Sequence[tuple[Action, T]]],
+        note: Callable[[Correction], T],
+    ) -> list[tuple[Action, T]]:
+        """Corrections where one is due, each with its note; else what the agent does."""
         corrected = [self._correction(each) for each in observations]
         rest = [each for each, known in zip(observations, corrected, strict=True) if known is None]
-        decided: list[tuple[Action, StepNotes | None]] = []
-        if rest and explained and isinstance(self.agent, ExplainingAgent):
-            decided = list(self.agent.act_with_explanations(rest))
-        elif rest:
-            decided = [(action, None) for action in self.agent.act(rest)]
+        decided = list(act(rest)) if rest else []
         if len(decided) != len(rest):
             return decided  # the runner says what is wrong with it
         left = iter(decided)
-        return [
-            next(left) if known is None else (known.refinement, {"by": SPELLING, "typed": known.typed})
-            for known in corrected
-        ]
+        return [next(left) if known is None else (known.refinement, note(known)) for known in corrected]
 
     def _correction(self, observation: Observation) -> Correction | None:
         """The correction of this step; none once the agent, or a person, has begun to refine."""

@@ -70,7 +70,8 @@ def start(request: pytest.FixtureRequest, lucene: Any) -> Iterator[Callable[...,
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever tests may have a service of their own in the environment."""
+    """Whoever tests may have a service of their own in the environment, or a workbench that would answer `ask`."""
+    monkeypatch.setenv("ORIENTEER_RESIDENT", "0")
     for name in list(os.environ):
         if name.startswith("ORIENTEER_SEARCH_"):
             monkeypatch.delenv(name)

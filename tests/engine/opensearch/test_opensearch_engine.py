@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +144,17 @@ def test_a_session_is_the_same_step_by_step_on_both_engines(bundled, agent) -> N
 def test_ask_with_the_shipped_agent_and_reader_is_the_same_step_by_step_on_both_engines(
     bundled, monkeypatch, capsys
 ) -> None:
-    """The command itself, with all its defaults: over a service and over the bundled corpus's own index."""
+    """The command itself, with all its defaults: over a service and over the bundled corpus's own index.
+
+    Of questions without typing errors: a service is not asked for the nearest terms of a word that no passage has.
+    """
     from orienteer import cli
+    from orienteer.session.spelling import corrections
 
     monkeypatch.setenv("ORIENTEER_SEARCH_TIMEOUT", "600")  # the machine may be busy
     address = bundled._service.address
-    for question in bundled_questions("train")[5:7]:
+    spelled = (each for each in bundled_questions("train")[5:] if not corrections(bundled_engine(), each.question))
+    for question in islice(spelled, 2):
         records = []
         for where in ([], ["--index", str(address)]):
             monkeypatch.setattr(sys, "argv", ["orienteer", "ask", question.question, *where, "--json"])
@@ -302,7 +308,7 @@ def test_without_global_statistics_shards_would_score_differently(start) -> None
     engine = loaded(double, bundled_passages()[:60], shards=4)
     index = double.indexes["passages"]
     common, _ = Counter(term for p in bundled_passages()[:60] for term in set(analyze(p.text))).most_common(1)[0]
-    body = {"query": {"term": {"contents": {"value": common}}}, "size": 5}
+    body = {"query": engine._builder.build(Query(common)), "size": 5}  # with the boost that undoes a server's factor
     scores = [[hit["_score"] for hit in index.search(body, kind)["hits"]["hits"]]
               for kind in ("dfs_query_then_fetch", "query_then_fetch")]  # fmt: skip
     assert scores[0] != scores[1]

@@ -11,7 +11,7 @@ import pytest
 from orienteer.engine.adapters.opensearch.clients import Failure
 from orienteer.engine.adapters.opensearch.engine import SessionBudget
 from orienteer.engine.adapters.opensearch.retry import CircuitBreaker, Retry
-from orienteer.engine.adapters.opensearch.service import Service
+from orienteer.engine.adapters.opensearch.service import NEARLY, Service
 from orienteer.engine.adapters.opensearch.settings import Secret, ServiceSettings, read_address
 from orienteer.errors import (
     CircuitOpenError,
@@ -207,6 +207,15 @@ def test_a_filter_is_around_every_search_and_documents_are_fetched_by_search() -
     assert [body["query"]["bool"]["filter"] for body in bodies] == [[{"term": {"tenant": "a"}}]] * 3
     wanted = [query, {"match_all": {}}, {"ids": {"values": ["a"]}}]
     assert [body["query"]["bool"]["must"] for body in bodies] == [[each] for each in wanted]
+
+
+def test_searches_ask_for_statistics_of_the_whole_index_unless_each_shards_own_will_do() -> None:
+    made, client, _ = service({"responses": [found("a")]}, {"responses": [found("a")]})
+    made.search_many([{"size": 1}])
+    made.search_many([{"size": 1}], NEARLY)
+    headers = [json.loads((sent or "").splitlines()[0]) for sent in client.sent]
+    assert [each["search_type"] for each in headers] == ["dfs_query_then_fetch", "query_then_fetch"]
+    assert not any(each["allow_partial_search_results"] for each in headers)
 
 
 def test_a_session_spends_no_more_than_its_budget_and_the_next_one_has_its_own() -> None:

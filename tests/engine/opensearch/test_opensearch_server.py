@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -20,10 +21,12 @@ from orienteer.engine.adapters.opensearch.mirror import Mirror, open_mirror
 from orienteer.engine.adapters.opensearch.service import Service
 from orienteer.engine.adapters.opensearch.settings import FieldNames, read_address
 from orienteer.engine.check import check_engine
+from orienteer.engine.embedded import bm25
 from orienteer.engine.embedded.analysis import analyze
 from orienteer.query import FIELDS, G4, Query, Refinement
 
 PATIENT = ServiceSettings(timeout=120)
+SERVER = os.environ.get("ORIENTEER_TEST_SERVER", "")
 
 
 def fresh(url: str, name: str, settings: ServiceSettings = PATIENT) -> Service:
@@ -111,6 +114,14 @@ def test_no_operator_drops_the_mandatory_filter(theirs) -> None:
         )
 
 
+def test_idf_within_a_filter_counts_what_the_filter_lets_through(theirs) -> None:
+    settings = ServiceSettings(timeout=120, names=names(), filter='{"term": {"tenant": "a"}}')
+    engine = OpenSearchEngine(Service(read_address(theirs), settings))
+    held = [set(engine.analyze(row["body"])) for row in DOCUMENTS if row["tenant"] == "a"]
+    for term in engine.analyze("rivers and planets of the south"):
+        assert engine.idf("contents", term) == bm25.idf(len(held), sum(term in words for words in held)), term
+
+
 def test_the_doctor_says_what_an_agent_can_use(theirs) -> None:
     settings = ServiceSettings(timeout=120, names=names(contents="body+note^0.5"), filter='{"term": {"tenant": "a"}}')
     said = [finding.what for finding in examine(Service(read_address(theirs), settings), sample=10)]
@@ -132,6 +143,37 @@ def test_a_passage_that_the_filter_hides_cannot_be_read(theirs) -> None:
         engine.passages(["1", "0"])
 
 
+def test_a_trial_sends_no_query_without_the_mandatory_filter(cluster, theirs, tmp_path, monkeypatch, capsys) -> None:
+    """The servers' slow logs hold every query of every shard: the same number with the filter, none without."""
+    from orienteer import cli
+
+    def logged(part: str = "") -> int:
+        files = (each for node in cluster.nodes for each in node.folder.glob("node_1/logs/*search_slowlog.log"))
+        lines = [line for each in files for line in each.read_text("utf-8").splitlines() if "[theirs-" in line]
+        return sum(part in line for line in lines)
+
+    monkeypatch.setenv("ORIENTEER_SEARCH_FIELDS", "contents=body,title=head,text=body")
+    monkeypatch.setenv("ORIENTEER_SEARCH_TIMEOUT", "600")
+    questions, report = tmp_path / "questions.jsonl", tmp_path / "trial.md"
+    rows = [{"id": q.id, "question": q.question, "answers": list(q.answers)} for q in bundled_questions("train")[:2]]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    service = Service(read_address(theirs), PATIENT)
+    service.ask("PUT", "/_settings", {"index.search.slowlog.threshold.query.trace": "0ms"})
+    before = logged()
+    try:
+        for way in ([], ["--pool"]):
+            words = ["trial", theirs, "--questions", str(questions), "--filter", '{"term": {"tenant": "a"}}', *way]
+            cli.app([*words, "--steps", "2", "--out", str(report)], standalone_mode=False)
+            for shown in ("the service's own ranking", "agent `pointer`", "more than chance", "searches a question"):
+                assert shown in report.read_text("utf-8")
+    finally:
+        service.ask("PUT", "/_settings", {"index.search.slowlog.threshold.query.trace": None})
+    searches = logged() - before
+    assert searches > 2000
+    assert logged('"tenant":{"value":"a"') == searches
+    print(f"{searches:,} queries in the slow log, none without the filter\n{report.read_text('utf-8')}")
+
+
 def test_a_word_in_several_fields_scores_the_sum_of_their_weighted_scores(theirs) -> None:
     def scores(contents: str) -> dict[str, float]:
         settings = ServiceSettings(timeout=120, names=names(contents=contents))
@@ -143,6 +185,70 @@ def test_a_word_in_several_fields_scores_the_sum_of_their_weighted_scores(theirs
     assert len(note) > 0
     for id, score in both.items():
         assert score == pytest.approx(body.get(id, 0) + 0.5 * note.get(id, 0), rel=1e-5)
+
+
+def test_words_are_read_as_searches_read_them_where_passages_hold_beginnings_of_words_too(url) -> None:
+    """An index for search as you type: `riv`, `rive` and `river` are terms of a passage with the word river."""
+    analysis = {
+        "filter": {"beginnings": {"type": "edge_ngram", "min_gram": 3, "max_gram": 15}},
+        "analyzer": {"typed": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase", "beginnings"]}},
+    }
+    text = {"type": "text", "analyzer": "typed", "search_analyzer": "stop"}
+    service = fresh(url, "typed", ServiceSettings(timeout=120, names=names()))
+    service.ask(
+        "PUT", "",
+        {"mappings": {"properties": {"head": text, "body": text}},
+         "settings": {"analysis": analysis, "number_of_shards": 1, "number_of_replicas": 0}},
+    )  # fmt: skip
+    service.create([(str(number), row) for number, row in enumerate(DOCUMENTS)])
+    service.ask("POST", "/_refresh")
+    engine = OpenSearchEngine(service)
+    assert engine.analyze("The rivers") == ["rivers"]
+    word, beginning = (
+        {number for number, row in enumerate(DOCUMENTS) if any(w.startswith(typed) for w in analyze(row["body"]))}
+        for typed in ("rivers", "riv")
+    )
+    assert 0 < len(word) < len(beginning)
+    for typed, held in (("rivers", word), ("riv", beginning)):
+        hits = engine.search(Query("nothing", (Refinement("+", "contents", typed),)), 300)
+        assert {int(hit.id) for hit in hits} == held
+        assert engine.idf("contents", typed) == bm25.idf(300, len(held))
+    said = [finding.what for finding in examine(service, sample=10)]
+    assert "contents (body): passages were indexed with another analyser, 'typed'" in said
+
+
+def test_a_data_stream_is_searched_before_and_after_it_rolls_over(url) -> None:
+    if SERVER.startswith("elasticsearch-7"):
+        pytest.skip("the free Elasticsearch 7.10 has no data streams")
+    base = Service(read_address(f"{url}/stream"), PATIENT)
+    text = {"properties": {name: {"type": "text"} for name in ("contents", "title", "text")}}
+    settings = {"number_of_shards": 2, "number_of_replicas": 0}
+    template = {"index_patterns": ["stream"], "data_stream": {}, "template": {"settings": settings, "mappings": text}}
+
+    def send(method: str, path: str, body: Any = None) -> Any:
+        return base._client.send(method, path, {}, None if body is None else json.dumps(body), "application/json")
+
+    send("PUT", "/_index_template/stream", template)
+    send("PUT", "/_data_stream/stream")
+    passages = bundled_passages()[:60]
+    try:
+        for number, passage in enumerate(passages):
+            if number == 30:
+                send("POST", "/stream/_rollover")
+            row = {"@timestamp": "2026-01-01T00:00:00Z", "title": passage.title, "contents": passage.contents}
+            base.ask("PUT", f"/_create/{passage.id}", {**row, "text": passage.text}, refresh="true")
+            if number not in (29, 59):
+                continue
+            engine = OpenSearchEngine(Service(read_address(f"{url}/stream"), PATIENT))
+            held = passages[: number + 1]
+            assert engine.passages([each.id for each in held]) == held
+            rivers = {each.id for each in held if "river" in analyze(each.contents)}
+            [hits] = engine.refine(Query("nothing"), [Refinement("+", "contents", "river")], 60)
+            assert {hit.id for hit in hits} == rivers
+            assert engine.idf("contents", "river") == bm25.idf(len(held), len(rivers))
+    finally:
+        send("DELETE", "/_data_stream/stream")
+        send("DELETE", "/_index_template/stream")
 
 
 # Mirrors

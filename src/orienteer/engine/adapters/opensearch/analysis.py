@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from orienteer.engine.adapters.opensearch.service import Service
@@ -31,10 +31,13 @@ class LocalAnalysis:
 
 
 class ServiceAnalysis:
-    """The field's own analyser through `_analyze`; answers are remembered."""
+    """The field's own analyser through `_analyze`; answers are remembered.
 
-    def __init__(self, service: Service):
-        self._service = service
+    `searched`: by field, the analyser of searches where it is not the one that passages were indexed with.
+    """
+
+    def __init__(self, service: Service, searched: Mapping[str, str]):
+        self._service, self._searched = service, searched
         self._known: dict[tuple[str, str], PositionedTerms] = {}
         self._lock = threading.Lock()
 
@@ -52,8 +55,9 @@ class ServiceAnalysis:
 
     def _asked(self, field: str, texts: Sequence[str]) -> list[PositionedTerms]:
         """One request for many texts: the service counts offsets on from text to text, one unit between them."""
-        name = self._service.settings.names.of(field)
-        tokens = self._service.ask_list("POST", "/_analyze", {"field": name, "text": list(texts)}, "tokens")
+        analyzer = self._searched.get(field)
+        how = {"analyzer": analyzer} if analyzer else {"field": self._service.settings.names.of(field)}
+        tokens = self._service.ask_list("POST", "/_analyze", {**how, "text": list(texts)}, "tokens")
         found: list[list[tuple[int, str]]] = []
         ends: list[int] = []
         for text in texts:

@@ -28,6 +28,7 @@ from orienteer.query import G4, Query
 STEP = 600  # refinements that an agent looks at in a step
 LONG = 400  # words: a reader reads such a text in three or four windows
 _LISTED = 6  # names in a finding
+_LOAD_AGAIN = "load the passages again with `orienteer index --to` for the embedded engine's results"
 Level = Literal["good", "fair", "bad"]
 
 
@@ -139,18 +140,19 @@ def _lengths(service: Service, passages: Sequence[Passage]) -> Finding:
 
 
 def _field(name: str, field: FieldInfo) -> Iterator[Finding]:
-    advice = "load the passages again with `orienteer index --to` for the embedded engine's results"
     if field.analyzer == STANDARD:
         yield Finding("good", f"{name} ({field.name}): StandardAnalyzer with English stop words")
     elif field.analyzer == KEEPS_STOP_WORDS:
-        yield Finding("fair", f"{name} ({field.name}): StandardAnalyzer, but stop words are in the index", advice)
+        yield Finding("fair", f"{name} ({field.name}): StandardAnalyzer, but stop words are in the index", _LOAD_AGAIN)
     else:
         what = f"{name} ({field.name}): the analyser {field.analyzer_name!r} makes other terms than agents have learned"
+        yield Finding("fair", what, _LOAD_AGAIN)
+    if field.analyzer_name != field.indexed_as:
+        what = f"{name} ({field.name}): passages were indexed with another analyser, {field.indexed_as!r}"
+        advice = "words are found as searches read them; passages count as longer, and a phrase may not be found"
         yield Finding("fair", what, advice)
-    if field.searched_otherwise:
-        yield Finding("fair", f"{name} ({field.name}): phrases are analysed unlike the text", "drop search_analyzer")
     level: Level = "good" if field.fit else "fair"
-    yield Finding(level, f"{name} ({field.name}): {field.similarity}", "" if field.fit else advice)
+    yield Finding(level, f"{name} ({field.name}): {field.similarity}", "" if field.fit else _LOAD_AGAIN)
 
 
 def _sample(service: Service, size: int) -> list[Passage]:

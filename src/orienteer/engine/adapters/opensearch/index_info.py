@@ -21,14 +21,18 @@ STANDARD, KEEPS_STOP_WORDS, OTHER = "standard", "standard without stop words", "
 
 @dataclass(frozen=True, slots=True)
 class FieldInfo:
-    """A searched field; `analyzer` is one of the three kinds above, by what it does and not by its name."""
+    """A searched field; `analyzer` is one of the three kinds above, by what it does and not by its name.
+
+    It is the analyser of searches, where the field has one of its own: passages then hold the terms of words and more,
+    such as their beginnings.
+    """
 
     name: str
     analyzer: str
     analyzer_name: str
     similarity: str  # as written: BM25 k1=1.2 b=0.75
     fit: bool  # whether that is Lucene's BM25 with k1 1.2 and b 0.75
-    searched_otherwise: bool  # a search analyser that differs from the index's
+    indexed_as: str  # the analyser that passages were indexed with
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class IndexInfo:
 def read_index_info(service: Service) -> IndexInfo:
     """Raises `ServiceIndexError` for an index that cannot be searched."""
     answer, address, names = service.describe(), service.address, service.settings.names
-    service.several = len(answer) > 1
+    service.several = len(answer) > 1 or any("data_stream" in each for each in answer.values())  # which rolls over
     newest = answer[max(answer)]  # of a data stream, or of indexes by date behind an alias
     service.newest = replace(address, index=max(answer))
     mapping, settings = newest.get("mappings", {}), newest["settings"]["index"]
@@ -107,14 +111,13 @@ def _field(mapping: Mapping[str, Any], settings: Mapping[str, Any], name: str) -
     here = _at(mapping, name)
     if here.get("type") not in ("text", "match_only_text"):
         return None
-    analyzers = settings.get("analysis", {})
-    default = "default" if "default" in analyzers.get("analyzer", {}) else "standard"
-    analyzer = here.get("analyzer", default)
-    searched = here.get("search_analyzer", analyzer)
+    analysis = settings.get("analysis", {})
+    known = analysis.get("analyzer", {})
+    indexed = here.get("analyzer", "default" if "default" in known else "standard")
+    searched = here.get("search_analyzer", "default_search" if "default_search" in known else indexed)
     similarity, fit = _similarity(settings, here.get("similarity"))
-    return FieldInfo(
-        name, _kind(analyzers, analyzer), analyzer, similarity, fit and here.get("type") == "text", searched != analyzer
-    )
+    fit &= here.get("type") == "text"
+    return FieldInfo(name, _kind(analysis, searched), searched, similarity, fit, indexed)
 
 
 def _kind(analysis: Mapping[str, Any], name: str) -> str:

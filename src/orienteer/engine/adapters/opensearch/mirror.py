@@ -275,6 +275,9 @@ class MirroredEngine:
     def term_numbers(self, terms: Sequence[str]) -> list[int]:
         return self._local.term_numbers(terms)
 
+    def nearest_terms(self, word: str, count: int) -> list[str]:
+        return self._local.nearest_terms(word, count)
+
     def passage_terms(self, passage_id: str) -> NDArray[np.int64]:
         """Of a passage that the mirror does not have yet, the terms that it knows."""
         if self._mirrored(passage_id):

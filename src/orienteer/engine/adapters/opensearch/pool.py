@@ -102,6 +102,7 @@ class PooledEngine:
         with self._lock:
             pools = list(self._pools.values())
         known = {each: pool.passages[each] for pool in pools for each in ids if each in pool.passages}
+        self._engine.analyze_many([passage.contents for passage in known.values()])  # as for those that are fetched
         missing = [each for each in dict.fromkeys(ids) if each not in known]
         known.update(zip(missing, self._engine.passages(missing) if missing else (), strict=True))
         return [known[each] for each in ids]
@@ -133,12 +134,15 @@ class PooledEngine:
         words = dict.fromkeys(Refinement("+", each.field, each.term) for each in refinements)
         new = [each for each in words if (query, each) not in pool.required]
         try:
-            lists = self._engine.refine(query, new, self._holding)
+            lists = self._engine.refine_nearly(query, new, self._holding)
             pool.required.update((query, each) for each in new)
         except SearchBudgetError:
             lists = []  # what the pool holds has to do
-        found += [hit.id for hits in lists for hit in hits]
-        passages = self._engine.passages([each for each in dict.fromkeys(found) if each not in pool.passages])
+        found += [each for ids in lists for each in ids]
+        for name in FIELDS:  # else the first of them would bring those of every text analysed so far
+            terms_of = [self._words(each) for each in new if each.field == name]
+            self._engine.statistics.learn(name, [term for terms in terms_of for term in terms])
+        passages = self._engine.stored_passages([each for each in dict.fromkeys(found) if each not in pool.passages])
         terms = {name: self._terms(name, passages) for name in FIELDS}
         for at, passage in enumerate(passages):
             pool.add(passage, {name: terms[name][at] for name in FIELDS})
@@ -147,7 +151,7 @@ class PooledEngine:
         """The terms of a field of each passage."""
         if name == "title":
             return self._analyse(name, [passage.title for passage in passages])
-        whole = self._engine.analyze_many([passage.contents for passage in passages])
+        whole = self._analyse(name, [passage.contents for passage in passages])
         if self._engine.info.meta:  # an index that we made, whose contents begin with the title
             return whole
         titles = self._analyse(name, [passage.title for passage in passages])

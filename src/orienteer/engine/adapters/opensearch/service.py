@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from orienteer.engine.adapters.opensearch.clients import JSON, LINES, Client, Failure, open_client, scrub
@@ -27,6 +28,7 @@ Body = Mapping[str, Any]
 
 # Statistics of the whole index, not of each shard, and no results of some shards only.
 SEARCH = {"search_type": "dfs_query_then_fetch", "allow_partial_search_results": False}
+NEARLY = {**SEARCH, "search_type": "query_then_fetch"}  # statistics of each shard
 # The same copy of a shard each time, or ties would change places. But the usual copies may be on a node that hangs,
 # which a cluster notices after half a minute or more: for a while after a failure, those of the node that is asked.
 PREFERENCE, PREFERENCE_AFTER_FAILURE, WHILE = "orienteer", "_local", 60.0  # seconds
@@ -49,7 +51,7 @@ class Service:
         self._secrets = settings.secrets()
         self._filter = None if settings.filter is None else json.loads(settings.filter)
         self.several = False  # whether the name is an alias or a data stream of several indexes
-        self.newest = address  # one index of them, for requests that take no more than one
+        self.newest = address  # one index of them, by its own name, for requests that take no more than one
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -108,7 +110,7 @@ class Service:
     def search(self, body: Body) -> dict[str, Any]:
         return self.search_many([body])[0]
 
-    def search_many(self, bodies: Sequence[Body]) -> list[dict[str, Any]]:
+    def search_many(self, bodies: Sequence[Body], kind: Body = SEARCH) -> list[dict[str, Any]]:
         """The answers to many searches: in batches, some batches at once. Equal bodies are asked once.
 
         Every search of Orienteer goes through here, and here the mandatory filter is put around it.
@@ -117,7 +119,7 @@ class Service:
         wanted = list(dict.fromkeys(written))
         size = self.settings.batch
         batches = [wanted[at : at + size] for at in range(0, len(wanted), size)]
-        found = [answer for part in self.in_parallel(self._search_batch, batches) for answer in part]
+        found = [answer for part in self.in_parallel(partial(self._search_batch, kind), batches) for answer in part]
         known = dict(zip(wanted, found, strict=True))
         return [known[text] for text in written]
 
@@ -147,7 +149,7 @@ class Service:
         written, params = json.dumps(body), {"preference": f"_shards:{shard}"}
 
         def request() -> dict[str, int]:
-            answer = self._client.send("POST", f"{self.address.path}/_termvectors", params, written, JSON)
+            answer = self._client.send("POST", f"{self.newest.path}/_termvectors", params, written, JSON)
             try:
                 found = answer["term_vectors"][field]["terms"]
                 return {term: int(known.get("doc_freq", 0)) for term, known in found.items()}
@@ -158,7 +160,7 @@ class Service:
 
     def fetch(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Stored fields of documents by id; those that are not there, or not for the filter, are left out."""
-        if self.settings.filter is None and not self.several:
+        if self.settings.filter is None and self.newest == self.address:  # else it may soon be several
             rows = self.ask_list("POST", "/_mget", {"ids": list(ids)}, "docs", len(ids), _source=",".join(fields))
             return {str(row["_id"]): row.get("_source", {}) for row in rows if row.get("found")}
         body = {"query": {"ids": {"values": list(ids)}}, "size": len(ids), "_source": list(fields)}
@@ -210,12 +212,12 @@ class Service:
                 self._pool = ThreadPoolExecutor(self.settings.concurrency, "search-service")
         return list(self._pool.map(work, items))
 
-    def _search_batch(self, bodies: Sequence[str]) -> list[dict[str, Any]]:
+    def _search_batch(self, kind: Body, bodies: Sequence[str]) -> list[dict[str, Any]]:
         answers: dict[int, dict[str, Any]] = {}
 
         def request() -> None:
             """Ask for what is still missing; a batch of which some is answered is asked for the rest only."""
-            header = json.dumps({**SEARCH, "preference": self._preference()})
+            header = json.dumps({**kind, "preference": self._preference()})
             missing = [at for at in range(len(bodies)) if at not in answers]
             lines = "".join(f"{header}\n{bodies[at]}\n" for at in missing)
             answer = self._client.send("POST", f"{self.address.path}/_msearch", {}, lines, LINES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orienteer.data.passage import Passage
@@ -14,8 +14,9 @@ from orienteer.engine.adapters.opensearch.settings import FieldNames
 from orienteer.errors import NoServiceIndexError, ServiceAnswerError, ServiceRefusedError
 
 _REMEMBERED = 1 << 20  # frequencies kept
-_EXPECTED = 1 << 14  # terms that are likely to be asked for next
-_COUNTED = 512  # of them are counted by searches when one is missing; a dictionary gives all of them at once
+_EXPECTED = 1 << 16  # terms that are likely to be asked for next
+_READ = 1 << 14  # of them are read off the dictionary when one is missing: a request of some 100 kB to each shard
+_COUNTED = 512  # and where there is none to be read, so many are counted by searches
 _LONGEST_WORD = 255  # characters that the services' analyser `whitespace` keeps together
 LEGACY_FACTOR = 2.2  # k1 + 1, by which scores of Elasticsearch and OpenSearch 2 are higher
 
@@ -56,16 +57,26 @@ class Statistics:
             if len(self._known) > _REMEMBERED:
                 self._known = {}
             others = [other for other in self._expected if (field, other) not in self._known and other != term]
+        return self._learn(field, term, others)
+
+    def learn(self, field: str, terms: Iterable[str]) -> None:
+        """Ask for these terms' frequencies together, in so far as they are not known."""
+        with self._lock:
+            new = [each for each in dict.fromkeys(terms) if (field, each) not in self._known]
+        if new:
+            self._learn(field, new[-1], new[:-1])
+
+    def _learn(self, field: str, term: str, others: list[str]) -> int:
         wanted, counts = self._frequencies(field, term, others)
         with self._lock:
             self._known.update(((field, each), count) for each, count in zip(wanted, counts, strict=True))
         return counts[0]
 
     def _frequencies(self, field: str, term: str, others: list[str]) -> tuple[list[str], list[int]]:
-        """The term's frequency first, then those of others that are as well had with it."""
+        """The term's frequency first, then those of others, the last ones, that are as well had with it."""
         names = [name for name, _ in self._service.settings.names.weighted(field)]
         if self._has_dictionary and len(names) == 1 and _in_dictionary(self._service, names[0], term):
-            wanted = [term, *(other for other in others if _is_word(other))]
+            wanted = [term, *(other for other in others[-_READ:] if _is_word(other))]
             try:
                 parts = [self._service.document_frequencies(names[0], wanted, shard) for shard in range(self._shards)]
                 return wanted, [sum(part.get(each, 0) for part in parts) for each in wanted]
@@ -76,7 +87,18 @@ class Statistics:
         return wanted, [int(answer["hits"]["total"]["value"]) for answer in answers]
 
     def measure(self, field: str, analysis: Analysis) -> FieldStatistics:
-        """Learn about a field from the explanation of one score; by counting where there is none to be read."""
+        """Learn about a field from the explanation of one score; by counting where there is none to be read.
+
+        Within a filter the passages are counted, as terms are: an explanation counts those outside too.
+        """
+        measured = self._explained(field, analysis)
+        if measured is not None and self._service.settings.filter is None:
+            return measured
+        exists = {"exists": {"field": self._service.settings.names.of(field)}}
+        count = int(self._service.search(_counting(exists))["hits"]["total"]["value"])
+        return FieldStatistics(count) if measured is None else replace(measured, passages=count)
+
+    def _explained(self, field: str, analysis: Analysis) -> FieldStatistics | None:
         names = self._service.settings.names
         name, exists = names.of(field), {"exists": {"field": names.of(field)}}
         sample = self._service.search({"size": 8, "query": exists, "_source": [name, *names.stored]})
@@ -91,8 +113,7 @@ class Statistics:
             for found in self._service.search(body)["hits"]["hits"]:
                 if (measured := read_explanation(found.get("_explanation"))) is not None:
                     return measured
-        counted = self._service.search(_counting(exists))
-        return FieldStatistics(int(counted["hits"]["total"]["value"]))
+        return None
 
 
 def read_explanation(tree: Any) -> FieldStatistics | None:
