@@ -3,8 +3,8 @@
     python benchmarks/documents.py [--megabytes 200] [--out results/documents/documents.json]
 
 The folder is made by `tests/data/make_documents.py`. Each readable file has a question that only it answers. Memory is
-that of `orienteer index` without the huge text, with it, and with one of twice the size: the process's own memory is what
-must not grow with the text; its resident set also counts the pages of the files that it writes, which the kernel may take back.
+that of `orienteer index` without the huge text, with it, and with one of twice the size: the process's own, and its
+resident set, which also counts pages of the files that it writes, as far as the kernel has not taken them back.
 """
 
 from __future__ import annotations
