@@ -27,6 +27,9 @@ from orienteer.commands.resident import SWITCH, find_server
 
 QUESTION = "who first isolated sodium metal"
 
+# An installed package has its bytecode: a variable that forbids to keep it would have every command compile it.
+_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
 
 class Seconds(NamedTuple):
     wall: float
@@ -99,7 +102,7 @@ def _seconds(command: list[str], environment: dict[str, str], server: int | None
     before, started = _cpu(server), time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "orienteer.cli", *command],
-        env=os.environ | environment, check=True, capture_output=True,
+        env=_INSTALLED | environment, check=True, capture_output=True,
     )  # fmt: skip
     return Seconds(round(time.perf_counter() - started, 3), round(_cpu(server) - before, 3))
 
