@@ -112,6 +112,7 @@ def test_every_command_has_help(orienteer: Command, command: list[str]) -> None:
     result = orienteer(*command, "--help")
     assert result.code == 0
     assert "Usage" in result.out
+    assert "bool" not in result.out  # a flag is shown as a flag, not as an option with a value
 
 
 @pytest.mark.parametrize("arguments", [["serach"], ["search", "--deep"], ["search", "x", "y", "-k", "0"]])

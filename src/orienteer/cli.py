@@ -22,7 +22,27 @@ from orienteer.errors import OrienteerError
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-class _TrainGroup(typer.core.TyperGroup):
+class _Group(typer.core.TyperGroup):
+    """Help shows a flag as a flag: no type stands beside it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain_flags(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, _Group):
+            _plain_flags(command.get_params(ctx))
+        return command
+
+
+def _plain_flags(params: list[Any]) -> list[Any]:
+    for each in params:
+        if getattr(each, "is_bool_flag", False):
+            each.metavar = ""
+    return params
+
+
+class _TrainGroup(_Group):
     """The commands of `orienteer train`, whose options are the trainers' configurations: imported when asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -32,7 +52,8 @@ class _TrainGroup(typer.core.TyperGroup):
         if cmd_name == "look":
             err.print("`train look` is now called `train lookahead`", style="dim")
             cmd_name = "lookahead"
-        return _trainers().get(cmd_name)
+        self.commands.update(_trainers())
+        return super().get_command(ctx, cmd_name)
 
 
 @cache
@@ -62,7 +83,7 @@ BENCHMARKS = (
 )  # fmt: skip
 
 
-class _LazyGroup(typer.core.TyperGroup):
+class _LazyGroup(_Group):
     """Commands that are imported and built when asked for: one starts without the options of all the others."""
 
     places: ClassVar[Mapping[str, tuple[str, str, str | None]]]  # command → module, function, panel

@@ -36,7 +36,7 @@ UNREADABLE = {
 }  # fmt: skip
 
 
-LAST_OF_LARGE = "what does the last entry name"
+LAST_OF_LARGE = "what closes the last entry"
 
 
 def make_documents(folder: Path, *, megabytes: int = 0) -> None:
@@ -81,7 +81,7 @@ def make_documents(folder: Path, *, megabytes: int = 0) -> None:
         with (folder / "large.txt").open("w") as out:
             for number in range(100 * megabytes):
                 out.write(f"{PROSE * 98}Entry {number} of the log.\n\n")
-            out.write("The last entry names the wombatorium.\n")
+            out.write("A wombatorium closes the last entry.\n")
 
 
 def pdf(pages: list[list[str]], *, encrypted: bool = False) -> bytes:

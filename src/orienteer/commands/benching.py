@@ -363,7 +363,7 @@ def bench_feel(
     index: Index,
     runs: Annotated[int, typer.Option(help="warm runs of each command", min=1)] = 3,
     cold: Annotated[bool, typer.Option(help="also the first run after an installation, which compiles")] = True,
-    as_json: Json = False,
+    out_file: Annotated[Path | None, typer.Option("--out", help="file for the report, JSON")] = None,
 ) -> None:
-    """What a person waits for: `--help`, `search`, `ask` with 0, 5 and 20 steps, from the shell, cold and warm."""
-    benchmark("feel").run(index, runs, cold, as_json)
+    """What a person waits for: `--help`, `search`, `ask` with 0, 5, 20 steps, alone and by a server, first and warm."""
+    benchmark("feel").run(index, runs, cold, out_file)

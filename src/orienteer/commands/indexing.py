@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from orienteer.commands.remote import index_to
 from orienteer.commands.resident import ResidentServer, ServerError, find_server
 from orienteer.commands.terminal import compiling, err, out, plain, print_json, progress
 from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, OrienteerError, QueryError
@@ -84,6 +82,8 @@ def index(
             raise OrienteerError(
                 "--to URL loads files of passages; it goes with none of --out --add --delete --dense --verify"
             )
+        from orienteer.commands.remote import index_to
+
         return index_to(passages, to, shards=shards, skip_bad=skip_bad, as_json=as_json)
     if out_dir is None:
         raise OrienteerError("name the folder of the index: --out DIR")
@@ -449,6 +449,8 @@ def _shorten(text: str, words: int = 45) -> str:
 
 @contextmanager
 def _progress() -> Iterator[Any]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TextColumn("passages"), TimeElapsedColumn())
     with Progress(SpinnerColumn(), *columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("indexing", total=None)

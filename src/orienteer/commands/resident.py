@@ -7,7 +7,6 @@ token offers none. `ORIENTEER_RESIDENT=0` turns it off on either side.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
@@ -36,13 +35,16 @@ class ResidentServer:
 
     def request(self, method: str, place: str, body: Mapping[str, Any] | None = None) -> bytes:
         """The body of the response; raises `ServerError` where the server refuses or is gone."""
-        connection = _UnixConnection(self._path)
+        from http.client import HTTPConnection, HTTPException  # with `email`: not for commands that no server answers
+
+        connection = HTTPConnection("localhost")
         try:
+            connection.sock = _connected(self._path)
             data = None if body is None else json.dumps(body)
             connection.request(method, place, data, {"content-type": "application/json"} if data else {})
             response = connection.getresponse()
             found = response.read()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise ServerError(f"the server that runs does not answer: {error}") from None
         finally:
             connection.close()
@@ -90,16 +92,16 @@ def offered(indexes: Mapping[str, str | None]) -> Iterator[list[socket.socket]]:
                 file.unlink()
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=_ANSWER)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(_CONNECT)
-        self.sock.connect(str(self._path))
-        self.sock.settimeout(_ANSWER)
+def _connected(path: Path) -> socket.socket:
+    connected = socket.socket(socket.AF_UNIX)
+    try:
+        connected.settimeout(_CONNECT)
+        connected.connect(str(path))
+        connected.settimeout(_ANSWER)
+    except OSError:
+        connected.close()
+        raise
+    return connected
 
 
 def _listening(path: Path) -> socket.socket:

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from orienteer.errors import OrienteerError
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# No emoji: a title with ":cat:" in it is shown as it is.
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 
 # DEL, the control characters of eight bits, line separators, and marks that turn the direction of text.
@@ -45,6 +45,8 @@ class Show(Protocol):
 @contextmanager
 def progress(what: str) -> Iterator[Show]:
     """A bar with the time left, of so many `what`; in a log, where there is no bar, a line a minute."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -2,7 +2,7 @@
 
 What is written grows with the corpus, what is kept in memory does not: the text, the stream of term numbers and
 the postings go to disk as they are made; the postings are inverted one range of terms at a time, within
-`memory` bytes. Only the vocabulary and 30 bytes a passage stay.
+`memory` bytes. Only the vocabulary and about a hundred bytes a passage stay: its id, and where its parts end.
 
 An update of a large index writes a delta beside its base (see `segments.py`) as long as that stays small; then, and
 always for small indexes, base and delta are made one index again, equal to a fresh build byte for byte.

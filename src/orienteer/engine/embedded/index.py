@@ -93,7 +93,7 @@ class Index:
         if self._checked[numbers].all():
             return
         if scan.is_time():
-            for number in np.unique(numbers[~self._checked[numbers]]).tolist():
+            for number in sorted({*numbers[~self._checked[numbers]].tolist()}):
                 if wrong := scan.check_list(self, number):
                     raise damaged(_WRONG[wrong][0], f"list {number}: {_WRONG[wrong][1]}")
                 self._checked[number] = True

@@ -149,7 +149,8 @@ def _check_codes(counts: Mapping[str, int], arrays: Arrays) -> None:
         field, frequency, norm = rows.T
         if field.max() > 1 or norm.max() > 255 or frequency.min() < 1 or frequency.max() > MAX_FREQUENCY:
             raise damaged("pairs", "a field, frequency or norm out of range")
-        if np.unique(field << 40 | frequency << 8 | norm).size != len(rows):
+        packed = np.sort(field << 40 | frequency << 8 | norm)
+        if (packed[1:] == packed[:-1]).any():
             raise damaged("pairs", "two codes for one pair")
     if best.size and best.max() >= len(rows):
         raise damaged("best_codes", f"a code of {int(best.max()):,}, there are {len(rows):,}")
