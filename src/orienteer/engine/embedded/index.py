@@ -122,6 +122,13 @@ class Index:
         return self.array("stream"), self.array("ranked"), *streams.classes(self.terms)
 
     @cached_property
+    def rank_of(self) -> NDArray[np.int64]:
+        """[terms + 1]: each term's rank in the stream; the last is that of no term."""
+        ranks = np.full(self.terms + 1, -1)
+        ranks[self.array("ranked")] = np.arange(self.terms)
+        return ranks
+
+    @cached_property
     def text(self) -> StoredText:
         return StoredText(self.size, *map(self.array, ("text", "text_ends", "text_dictionary")))
 
