@@ -198,8 +198,11 @@ class Index:
 
     def streams_of(self, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
         """`stream` of many passages."""
+        if not numbers:
+            return []
         found, stops = self.streams(np.array(numbers, np.int64))
-        return np.split(found.astype(np.int64), stops[:-1]) if numbers else []
+        flat, ends = found.astype(np.int64), stops.tolist()
+        return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def terms_at(self, numbers: NDArray[np.int64]) -> list[str]:
         """`term` of many numbers."""
