@@ -27,6 +27,7 @@ from rich.console import Console
 
 import plain_search
 import refinements
+import steps
 from lucene_bench import lucene_version
 from orienteer.data import Passage, read_questions
 from orienteer.engine import EmbeddedEngine, build_index, open_index
@@ -40,7 +41,8 @@ RUNS = 5  # of a whole command
 ALTERED = 0.1  # the share of words that differ in a passage that is there again
 SEED = 31
 QUESTION = "who first isolated sodium metal"
-PARTS = ("search", "refine", "shards", "disk", "start", "bm25s", "growth")
+TOGETHER = 64  # sessions of a batch
+PARTS = ("search", "refine", "shards", "steps", "disk", "start", "bm25s", "growth")
 
 MARK = "<!-- speed: written by `orienteer bench all` -->"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -61,6 +63,7 @@ def run(
         "search": lambda: plain_search.measure(index, questions, lucene_jar, limit, tantivy=True),
         "refine": lambda: refinements.measure(index, questions, lucene_jar, False, max(1, limit // 7)),
         "shards": lambda: shards(index, questions, limit),
+        "steps": lambda: agent_steps(index, questions, max(1, limit // 50)),
         "disk": lambda: disk(index, lucene_jar),
         "start": lambda: start(index),
         "bm25s": lambda: bm25s(index, questions, limit),
@@ -162,6 +165,20 @@ def least(work: Callable[[], object]) -> float:
         work()
         seconds.append(time.process_time() - started)
     return min(seconds[1:])
+
+
+def agent_steps(index: Path, questions: Path, limit: int) -> dict[str, object]:
+    """What a step of the pointer costs beside search and reading, as CPU time; a stand-in reads."""
+    engine, reader = open_index(index, threads=1), steps.StandIn()
+    asked = [question for question, _ in zip(read_questions(questions), range(TOGETHER), strict=False)]
+    rows = [
+        steps.measure(engine, reader, "pointer", asked[:count], length, together)
+        for count, length, together in ((limit, 20, 1), (TOGETHER, 8, TOGETHER))
+    ]
+    return {
+        name: {"ms": row["processor ms"], "steps": row["steps"], "wordpieces": row["wordpieces"]}
+        for name, row in zip(("alone", "together"), rows, strict=True)
+    }
 
 
 def disk(index: Path, lucene_jar: Path | None) -> dict[str, object]:
@@ -282,6 +299,9 @@ def table(report: dict[str, Any]) -> str:
     if found := report.get("shards"):
         add("four shards in one process, search, of one index", found["search_of_one"], "×")
         add("the same, refine", found["refine_of_one"], "×")
+    if found := report.get("steps"):
+        add("a step of `pointer`, one session at a time", found["alone"]["ms"], "ms")
+        add(f"the same, {TOGETHER} sessions in a batch", found["together"]["ms"], "ms")
     if found := report.get("disk"):
         peers = {lucene: found["lucene_bytes"] / 1e9} if "lucene_bytes" in found else {}
         add("disk", found["orienteer_bytes"] / 1e9, "GB", peers)

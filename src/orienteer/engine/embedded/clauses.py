@@ -284,6 +284,7 @@ class Compiled:
     lists: Lists
 
 
+@lru_cache(maxsize=256)  # the shards of a query ask for it one after another; the dicts are only read
 def query_texts(query: Query) -> tuple[dict[str, dict[FieldTerms, float]], int]:
     """What the clauses of each kind (`+`, `should`, `-`) look for with which boost, and how many clauses there were."""
     texts: dict[str, dict[FieldTerms, float]] = {"should": {}, "+": {}, "-": {}}

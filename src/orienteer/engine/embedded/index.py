@@ -122,6 +122,13 @@ class Index:
         return self.array("stream"), self.array("ranked"), *streams.classes(self.terms)
 
     @cached_property
+    def rank_of(self) -> NDArray[np.int64]:
+        """[terms + 1]: each term's rank in the stream; the last is that of no term."""
+        ranks = np.full(self.terms + 1, -1)
+        ranks[self.array("ranked")] = np.arange(self.terms)
+        return ranks
+
+    @cached_property
     def text(self) -> StoredText:
         return StoredText(self.size, *map(self.array, ("text", "text_ends", "text_dictionary")))
 
@@ -191,8 +198,11 @@ class Index:
 
     def streams_of(self, numbers: Sequence[int]) -> list[NDArray[np.int64]]:
         """`stream` of many passages."""
+        if not numbers:
+            return []
         found, stops = self.streams(np.array(numbers, np.int64))
-        return np.split(found.astype(np.int64), stops[:-1]) if numbers else []
+        flat, ends = found.astype(np.int64), stops.tolist()
+        return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def terms_at(self, numbers: NDArray[np.int64]) -> list[str]:
         """`term` of many numbers."""

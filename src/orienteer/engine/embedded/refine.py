@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orienteer.engine.embedded.clauses import Compiled, FieldTerms, Postings, Rows, text_of_term
-from orienteer.engine.embedded.index import FIELD_NUMBER, Index
+from orienteer.engine.embedded.index import Index
 from orienteer.engine.embedded.kernels import refine as kernels
 from orienteer.engine.embedded.kernels.search import SLACK
 from orienteer.query import FIELDS, Refinement
@@ -20,7 +19,6 @@ WINDOW = 1 << 14  # passages a window: their scores stay in the processor's cach
 BASE_RESULTS = 64  # how many of the query's own results are kept, for - and ^
 
 SAME, NOTHING, BOOST, REQUIRE, EXCLUDE = range(5)
-_PARTS = attrgetter("field", "term", "op", "weight")
 _KIND = {"or": BOOST, "^": BOOST, "+": REQUIRE, "-": EXCLUDE}
 
 
@@ -57,15 +55,16 @@ def plan(refinements: Sequence[Refinement]) -> PlannedRefinements:
     size = len(refinements)
     if not size:
         return PlannedRefinements([], [], np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-    fields, words, ops, boosts = zip(*map(_PARTS, refinements), strict=True)
+    words = [each.term for each in refinements]
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     word = np.fromiter(map(numbers.__getitem__, words), np.int64, size)
-    field = np.fromiter(map(FIELD_NUMBER.__getitem__, fields), np.int64, size)
+    field = np.fromiter([each.field == "title" for each in refinements], np.bool_, size)
     distinct, which = np.unique(2 * word + field, return_inverse=True)
     names = list(numbers)
     return PlannedRefinements(
         refinements, [text_of_term(FIELDS[key & 1], names[key >> 1]) for key in distinct.tolist()], which,
-        np.fromiter(map(_KIND.__getitem__, ops), np.int64, size), np.array(boosts, np.float32),
+        np.fromiter([_KIND[each.op] for each in refinements], np.int64, size),
+        np.fromiter([each.weight for each in refinements], np.float32, size),
     )  # fmt: skip
 
 
@@ -156,8 +155,8 @@ def run(
     terms = np.array([postings.term for postings in lists], np.int64)
     fields = np.array([text.field for text, _ in grouped.groups], np.int64)
     kernels.members(
-        *index.packed, index.array("stream_ends"), index.array("title_positions"), arrays[2],
-        terms, fields, starts, ends, extra, base_numbers, base_count, holds,
+        index.array("stream"), *index.packed[2:], index.array("stream_ends"), index.array("title_positions"), arrays[2],
+        index.rank_of[terms], fields, starts, ends, extra, base_numbers, base_count, holds,
     )  # fmt: skip
     size = grouped.kinds.size
     numbers, scores = np.empty((size, k), np.int64), np.empty((size, k), np.float32)

@@ -40,9 +40,10 @@ class ShardTransport(Protocol):
 
 
 class LocalTransport:
-    """Shards in this process, one thread per shard: the kernels release the GIL.
+    """Shards in this process, one thread per shard where there is much to do: the kernels release the GIL.
 
-    A few queries go through the shards one after another: each starts with the k-th score of those before it.
+    A few queries go through the shards one after another: each starts with the k-th score of those before it. So does
+    what is done sooner than a thread has started.
     """
 
     shares_memory = True
@@ -55,7 +56,8 @@ class LocalTransport:
         return len(self._shards)
 
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if len(self._shards) == 1 or (method in ("search", "refine") and len(arguments[0][0]) < len(self._shards)):
+        many = method == "id_hashes" or (method in ("search", "refine") and len(arguments[0][0]) >= len(self._shards))
+        if len(self._shards) == 1 or not many:
             return [getattr(shard, method)(*each) for shard, each in zip(self._shards, arguments, strict=True)]
         calls = [
             self._pool.submit(getattr(shard, method), *each)

@@ -21,7 +21,7 @@ import numpy as np
 
 from orienteer.engine.embedded.kernels.compile import inlined, kernel
 from orienteer.engine.embedded.kernels.search import SLACK, advance, any_allowed, excluded, insert
-from orienteer.engine.embedded.kernels.stream import position_at
+from orienteer.engine.embedded.kernels.stream import rank_at
 
 OUT = -np.inf
 STEPS = 32  # of saturated frequency, 1 - 1 / saturation, by which a posting's possible gain is bounded
@@ -268,11 +268,14 @@ def merge_lists(numbers, scores, starts, k, merged_numbers, merged_scores):
 
 @kernel
 def members(
-    stream, ranked, bases, widths, stream_ends, title_positions, extra_documents,
-    group_term, group_field, group_start, group_end, group_extra, base_documents, base_count, holds,
+    stream, bases, widths, stream_ends, title_positions, extra_documents,
+    group_rank, group_field, group_start, group_end, group_extra, base_documents, base_count, holds,
 ):  # fmt: skip
-    """holds bool [groups, base results]: which of the query's best passages have the group's term."""
-    n_groups = group_term.size
+    """holds bool [groups, base results]: which of the query's best passages have the group's term.
+
+    Terms are compared by their ranks, as the stream has them: the terms themselves are far apart in memory.
+    """
+    n_groups = group_rank.size
     size = 16
     while size < 4 * n_groups:
         size *= 2
@@ -284,25 +287,25 @@ def members(
                 at = advance(extra_documents, group_start[g], group_end[g], base_documents[i])
                 holds[g, i] = at < group_end[g] and extra_documents[at] == base_documents[i]
             continue
-        slot = (group_term[g] * 2654435761) & (size - 1)
-        while keys[slot] != -1 and keys[slot] != group_term[g]:
+        slot = (group_rank[g] * 2654435761) & (size - 1)
+        while keys[slot] != -1 and keys[slot] != group_rank[g]:
             slot = (slot + 1) & (size - 1)
-        keys[slot] = group_term[g]
+        keys[slot] = group_rank[g]
         slots[slot, group_field[g]] = g
     for i in range(base_count):
         document = base_documents[i]
         bit = stream_ends[document - 1] if document > 0 else np.int64(0)
         at = -1
         while bit < stream_ends[document]:
-            term, taken = position_at(stream, bit, ranked, bases, widths)
+            rank, taken = rank_at(stream, bit, bases, widths)
             bit += taken
             at += 1
-            if term < 0:
+            if rank < 0:
                 continue
-            slot = (term * 2654435761) & (size - 1)
-            while keys[slot] != -1 and keys[slot] != term:
+            slot = (rank * 2654435761) & (size - 1)
+            while keys[slot] != -1 and keys[slot] != rank:
                 slot = (slot + 1) & (size - 1)
-            if keys[slot] == term:
+            if keys[slot] == rank:
                 if slots[slot, 0] >= 0:
                     holds[slots[slot, 0], i] = True
                 if at < title_positions[document] and slots[slot, 1] >= 0:

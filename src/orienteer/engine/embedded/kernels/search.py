@@ -23,6 +23,7 @@ BLOCKS = WINDOW // BLOCK  # of a window
 GROUP = 32  # windows among which the best is remembered
 STEPS = 255  # of 1 - 1 / saturation, in which the bounds of long lists are given
 SEEDS = 16  # windows whose best block is searched before all others
+FEW_SEEDS = 4  # the same, where a floor is known
 SLACK = 1e-6  # relative; covers the rounding of double sums to float32 in comparisons with bounds
 
 
@@ -195,14 +196,15 @@ def search_any(
     count = 0
     threshold = floor * (1.0 - SLACK)
     reach = threshold * share - lost
-    for turn in range(SEEDS + windows):
-        seeding = turn < SEEDS
+    seeds = SEEDS if floor == 0.0 else FEW_SEEDS
+    for turn in range(seeds + windows):
+        seeding = turn < seeds
         group = 0
         if seeding:
             for other in range(1, groups.size):
                 if bits[groups[other]] > bits[groups[group]]:
                     group = other
-        window = groups[group] if seeding else np.int64(turn - SEEDS)
+        window = groups[group] if seeding else np.int64(turn - seeds)
         top = promise[window]
         if top < reach or top == 0.0:
             continue

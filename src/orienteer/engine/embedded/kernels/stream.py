@@ -38,15 +38,24 @@ def bits_at(words, bit, count):
 
 
 @inlined
-def position_at(words, bit, ranked, bases, widths):
-    """The term that starts at a bit, -1 for a removed stop word, and how many bits it takes."""
+def rank_at(words, bit, bases, widths):
+    """The rank of the term that starts at a bit, -1 for a removed stop word, and how many bits it takes."""
     head = bits_at(words, bit, 5)
-    term, size = np.int64(-1), np.int64(1)
+    rank, size = np.int64(-1), np.int64(1)
     if head & 1:
         width = widths[head >> 1]
         rank = bases[head >> 1] + bits_at(words, bit + 5, width)
-        term = np.int64(ranked[rank]) if rank < ranked.size else np.int64(WRONG)
         size = 5 + width
+    return rank, size
+
+
+@inlined
+def position_at(words, bit, ranked, bases, widths):
+    """The term that starts at a bit, -1 for a removed stop word, and how many bits it takes."""
+    rank, size = rank_at(words, bit, bases, widths)
+    term = np.int64(-1)
+    if rank >= 0:
+        term = np.int64(ranked[rank]) if rank < ranked.size else np.int64(WRONG)
     return term, size
 
 
