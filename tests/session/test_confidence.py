@@ -55,14 +55,22 @@ ALONE = session(
 )
 
 
-def test_the_margin_is_the_distance_to_the_best_passage_with_another_answer() -> None:
-    assert named(AGREEING)["margin"] == pytest.approx(np.log(0.8 / 0.2) - np.log(0.1 / 0.9))
-    assert named(ALONE)["margin"] == pytest.approx(np.log(0.3 / 0.7) - np.log(0.29 / 0.71))
+def test_every_passage_votes_for_its_own_answer_with_its_ps_and_the_certainty_of_the_place() -> None:
+    sure = float(np.exp(-0.1))
+    assert named(AGREEING)["answer"] == pytest.approx(np.log((1.4 * sure + 0.01) / (0.1 * sure + 0.2)))
+    assert named(ALONE)["answer"] == pytest.approx(np.log((0.3 * np.exp(-5) + 0.01) / (0.29 * sure + 0.2)))
 
 
-def test_passages_with_the_same_answer_count_by_their_ps() -> None:
-    assert named(AGREEING)["same answer"] == pytest.approx(np.log1p(0.6))
-    assert named(ALONE)["same answer"] == 0
+def test_the_odds_of_the_passages_with_the_answer_are_told_as_a_share() -> None:
+    assert named(AGREEING)["odds"] == pytest.approx((4 + 1.5) / (4 + 1.5 + 1 / 9))
+    assert named(session(seen("a", "It stood.", "", 0.5)))["odds"] == 1  # an answer without words has its own vote
+
+
+def test_more_passages_that_say_nothing_change_little() -> None:
+    idle = [seen(f"x{number}", "Rain fell.", "Rain", 0.0005) for number in range(100)]
+    more = session(*AGREEING.seen, *idle)
+    assert np.allclose(features(more), features(AGREEING), atol=0.2)
+    assert shipped_model().probability(more) == pytest.approx(shipped_model().probability(AGREEING), abs=0.05)
 
 
 @pytest.mark.parametrize(

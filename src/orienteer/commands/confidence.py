@@ -40,17 +40,15 @@ class ConfidenceOptions:
     source: str = option("only questions whose source begins with this, such as nq", "")
     count: int = option("questions of each file, drawn at random", 180, min=10)
     removed: int = option("of all of these, how many are asked also with their answers removed", 150, min=0)
-    corpora: int = option("small collections drawn from the index, of 300, 1,000 and 3,000 passages in turn", 6, min=0)
-    small: int = option("questions that each of them answers; half as many that it does not", 50, min=1)
+    corpora: int = option("small collections drawn from the index, of 300, 1,000 and 3,000 passages in turn", 3, min=0)
+    small: int = option("questions that each of them, and the bundled corpus, answers; half as many others", 30, min=1)
     agent: str = option("whose sessions to fit on", AGENT)
     steps: int = option("refinements of a session", STEPS, min=0)
     judge: Path | None = option("questions to judge on, none of them fitted on", None)
     judge_agent: str = option("whose sessions to judge on", AGENT)
     judge_count: int = option("only the first so many of them; 0: all", 0, min=0)
-    judge_removed: int = option("of these, how many are asked also with their answers removed", 300, min=0)
-    bundled: int = option(
-        "questions of the bundled corpus, `train` to fit and `test` to judge on; 0: no manuals either", 160, min=0
-    )
+    judge_removed: int = option("of these, how many are asked also with their answers removed", 200, min=0)
+    bundled: int = option("questions of the bundled corpus to judge on; 0: neither this corpus nor manuals", 100, min=0)
     loss: float = option("share of right answers that may be declined", 0.1, min=0.0, max=1.0)
     reader: Path | None = option("folder of a reader; none: the shipped one", None)
     cache: Path | None = option("file of readings, so that a passage is read once", None)
@@ -134,8 +132,8 @@ def _parts_to_fit(world: World, options: ConfidenceOptions) -> Iterator[_Part]:
     yield _Part("the index, answers removed", WithoutAnswers(engine, removed), removed, removed=True)
     if options.bundled:
         small = bundled_engine()
-        yield _Part("bundled", small, _shuffled(bundled_questions("train"), options.seed)[: options.bundled])
-        foreign = large[: options.bundled // 2]
+        yield _Part("bundled", small, _shuffled(bundled_questions("train"), options.seed)[: options.small])
+        foreign = large[: options.small // 2]
         yield _Part("bundled, not answered", WithoutAnswers(small, foreign), foreign, removed=True)
     if not options.corpora:
         return

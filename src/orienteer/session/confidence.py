@@ -1,10 +1,13 @@
 """How likely a session's answer is right: a logistic model of what the session knows anyway.
 
 PS tells whether a passage holds an answer, not whether the answer given is right, and it is 0.5 of something even where
-the documents do not answer the question at all. The features below cost no reading: PS and the place's certainty, the
-distance to the best other answer, how far the passages agree, whether the answer is of the kind asked for. The weights
-are fitted on sessions of questions with known answers, part of them with every passage removed that holds an answer
-(`orienteer train confidence`); they belong to the reader and lie in `confidence.json`.
+the documents do not answer the question at all. Each passage that was read votes for its own answer, with the weight
+PS · P(place): the reader's certainty that the answer stands where it says. The share of the votes that the answer got
+tells most; PS, the certainty, the words that question and passage share and the answer's kind tell a little more. None
+costs any reading, and none grows with the number of passages that say the same: in a small collection few do.
+
+The weights are fitted on sessions of questions with known answers, part of them with every passage removed that holds
+an answer (`orienteer train confidence`); they belong to the reader and lie in `confidence.json`.
 """
 
 from __future__ import annotations
@@ -23,18 +26,16 @@ from numpy.typing import NDArray
 from orienteer.errors import ModelCorruptError
 from orienteer.reader.answer_matching import match_form
 from orienteer.reader.folder import likeliest
-from orienteer.session.answer_voting import features as agreement_features
 from orienteer.session.observation import is_stop_word
 from orienteer.session.state import Session
 
 SHIPPED = Path(__file__).parent / "confidence.json"
-FEATURES = (
-    "ps", "span", "margin", "votes", "support", "same answer", "asked", "first rank", "mean ps", "read",
-    "question covered", "answer words", "answer repeats question", "kind fits", "kind does not fit", "long question",
-)  # fmt: skip
+FEATURES = ("answer", "odds", "ps", "span", "question covered", "kind fits", "kind does not fit")
 
 _LEAST = 1e-4  # PS closer to 0 or 1 counts as this far from it
 _LEAST_SPAN = -12.0
+_LEAST_VOTE = 0.01
+_NO_ANSWER = 0.2  # votes that no passage has: for the answer that none of them gives
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(
     r"\d|\b(one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million)\b"
@@ -118,36 +119,34 @@ def load_model(file: Path) -> ConfidenceModel:
 
 
 def features(session: Session) -> Floats:
-    """Of a session that found something: [features]"""
+    """Of a session that found something: [features]
+
+    answer             log of the votes for the answer over those for any other
+    odds               the share of the passages' odds, PS / (1 - PS), that passages with this answer have
+    ps, span           of the answer's passage: logit PS, log P(place)
+    question covered   share of the question's words, stop words aside, that the passage has
+    kind fits, …       1 where the answer is, or is not, of the kind that the question asks for
+    """
     seen, top = session.seen, session.best[0]
-    place = next(i for i, each in enumerate(seen) if each.passage.id == top.passage.id)
-    _, votes, support, asked = agreement_features(seen)[place]
-    logits = np.array([_logit(each.reading.score) for each in seen])
-    answer, question = _words(top.reading.answer), _words(session.question.question)
+    ps = np.clip([each.reading.score for each in seen], _LEAST, 1 - _LEAST)
+    span = np.clip([each.reading.span for each in seen], _LEAST_SPAN, 0)
     same = np.array([_same(each.reading.answer, top.reading.answer) for each in seen])
-    others = logits[~same]
-    repeated = np.exp(-np.logaddexp(0, -logits[same])).sum() - np.exp(-np.logaddexp(0, -logits[place]))
+    votes, odds = ps * np.exp(span), ps / (1 - ps)
+    place = next(i for i, each in enumerate(seen) if each.passage.id == top.passage.id)
+    same[place] = True  # also where the reader gives no words
+    question = _words(session.question.question)
     asked_for = [word for word in question if not is_stop_word(word)] or question
     text = set(_words(f"{top.passage.title} {top.passage.text}"))
-    fits = _kind_fits(session.question.question, top.reading.answer)
+    fits = _kind_fits(question, top.reading.answer)
     return np.array(
         [
-            logits[place],
-            max(_LEAST_SPAN, top.reading.span),
-            logits[place] - (others.max() if len(others) else _logit(0.0)),
-            votes,
-            support,
-            np.log1p(max(0.0, repeated)),
-            asked,
-            1 / top.rank,
-            np.mean([_logit(each.reading.score) for each in session.best]),
-            np.log(len(seen)),
+            np.log((votes[same].sum() + _LEAST_VOTE) / (votes[~same].sum() + _NO_ANSWER)),
+            odds[same].sum() / odds.sum(),
+            np.log(ps[place] / (1 - ps[place])),
+            span[place],
             sum(word in text for word in asked_for) / max(1, len(asked_for)),
-            np.log1p(len(answer)),
-            sum(word in question for word in answer) / max(1, len(answer)),
             fits is True,
             fits is False,
-            np.log1p(len(question)),
         ],
         np.float64,
     )
@@ -189,25 +188,19 @@ def fit(rows: Floats, right: Sequence[bool], groups: Sequence[object], pull: flo
     )
 
 
-def _logit(ps: float) -> float:
-    clipped = min(1 - _LEAST, max(_LEAST, float(ps)))
-    return float(np.log(clipped / (1 - clipped)))
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
 def _same(one: str, other: str) -> bool:
     """Whether one answer stands in the other."""
     first, second = match_form(one), match_form(other)
     return bool(first.strip()) and bool(second.strip()) and (first in second or second in first)
 
 
-def _kind_fits(question: str, answer: str) -> bool | None:
-    """Whether the answer is of the kind that the question asks for; None where the question does not tell."""
-    words = _words(question)
-    first, rest = (words[0] if words else ""), " ".join(words)
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _kind_fits(question: Sequence[str], answer: str) -> bool | None:
+    """Whether the answer is of the kind that the question's words ask for; None where they do not tell."""
+    first, rest = (question[0] if question else ""), " ".join(question)
     if first == "when" or re.search(
         r"\bhow (many|much|long|old|tall|far|high|big|large)\b|\bwhat (year|date|day)\b", rest
     ):

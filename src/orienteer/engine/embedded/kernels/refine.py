@@ -142,6 +142,10 @@ def refine_pass(
                 score = np.float32(np.float32(total) + np.float32(optional))
                 base_count = insert(base_documents, base_scores, base_count, document, score)
         else:
+            if filtered:
+                part = allowed[first:limit]
+                for place in range(limit - first):
+                    shoulds[place] = 0.0 if part[place] else OUT
             for i in range(n_should):
                 lists = extra_documents if extra[i] else documents
                 list_codes = extra_codes if extra[i] else codes
@@ -165,9 +169,6 @@ def refine_pass(
                 while not_at[i] < not_end[i] and lists[not_at[i]] < limit:
                     shoulds[np.int64(lists[not_at[i]]) - first] = OUT
                     not_at[i] += 1
-            if filtered:
-                for place in range(limit - first):
-                    shoulds[place] = shoulds[place] if allowed[first + place] else OUT
             for block in range(0, limit - first, 8):
                 if block + 8 <= limit - first:
                     some = (
@@ -241,7 +242,7 @@ def refine_pass(
         if has_must:
             for i in range(found):
                 shoulds[matched[i]] = OUT
-        else:
+        elif not filtered:
             shoulds[:] = 0.0
         first = limit
     return base_count, counts
