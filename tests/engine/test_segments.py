@@ -225,3 +225,23 @@ def test_a_missing_base_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "generation-000001" / "stream.npy").unlink()
     with pytest.raises(IndexCorruptError, match=r"stream\.npy is missing"):
         open_index(tmp_path)
+
+
+def test_terms_in_bulk_are_those_asked_for_one_by_one(tmp_path: Path) -> None:
+    passages = [Passage(str(n), f"title {n % 5}", f"the green muppet {n} of {n % 11} éclairs") for n in range(2500)]
+    build_index(passages, tmp_path, threads=1)
+    update_index(tmp_path, add=[Passage("new", "", "a zebra and the muppet")], delete=["3", "8"], threads=1)
+    for engine in (open_index(tmp_path), _merged(tmp_path)):
+        ids = ["new", "7", "no such id", "2499", "7"]
+        assert [each.tolist() for each in engine.terms_of_passages(ids)] == [
+            engine.passage_terms(each).tolist() for each in ids
+        ]
+        numbers = np.unique(np.concatenate(engine.terms_of_passages(ids)))
+        assert engine.term_texts(numbers) == [engine.term(number) for number in numbers.tolist()]
+        assert engine.term_idfs(numbers) == [engine.term_idf(number) for number in numbers.tolist()]
+        assert engine.terms_of_passages([]) == []
+
+
+def _merged(path: Path) -> EmbeddedEngine:
+    update_index(path, merge=True, threads=1)
+    return open_index(path)
