@@ -41,7 +41,7 @@ RUNS = 5  # of a whole command
 ALTERED = 0.1  # the share of words that differ in a passage that is there again
 SEED = 31
 QUESTION = "who first isolated sodium metal"
-TOGETHER = 64  # sessions of a batch
+STEPS, TOGETHER = 12, 64  # of an agent's session, sessions of a batch
 PARTS = ("search", "refine", "shards", "steps", "disk", "start", "bm25s", "growth")
 
 MARK = "<!-- speed: written by `orienteer bench all` -->"
@@ -172,8 +172,8 @@ def agent_steps(index: Path, questions: Path, limit: int) -> dict[str, object]:
     engine, reader = open_index(index, threads=1), steps.StandIn()
     asked = [question for question, _ in zip(read_questions(questions), range(TOGETHER), strict=False)]
     rows = [
-        steps.measure(engine, reader, "pointer", asked[:count], length, together)
-        for count, length, together in ((limit, 20, 1), (TOGETHER, 8, TOGETHER))
+        steps.measure(engine, reader, "pointer", asked[:count], STEPS, together)
+        for count, together in ((limit, 1), (TOGETHER, TOGETHER))
     ]
     return {
         name: {"ms": row["processor ms"], "steps": row["steps"], "wordpieces": row["wordpieces"]}
@@ -300,7 +300,7 @@ def table(report: dict[str, Any]) -> str:
         add("four shards in one process, search, of one index", found["search_of_one"], "×")
         add("the same, refine", found["refine_of_one"], "×")
     if found := report.get("steps"):
-        add("a step of `pointer`, one session at a time", found["alone"]["ms"], "ms")
+        add(f"a step of `pointer`, the mean of {STEPS}, one session at a time", found["alone"]["ms"], "ms")
         add(f"the same, {TOGETHER} sessions in a batch", found["together"]["ms"], "ms")
     if found := report.get("disk"):
         peers = {lucene: found["lucene_bytes"] / 1e9} if "lucene_bytes" in found else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,14 @@ def test_the_digest_of_the_passages_does_not_depend_on_how_they_are_stored(tmp_p
     build_index(many(19), tmp_path / "other", threads=1)
     one, two, other = (open_index(tmp_path / name).passages_fingerprint for name in ("one", "two", "other"))
     assert one == two != other
+
+
+def test_an_index_that_was_read_from_can_be_copied(tmp_path: Path) -> None:
+    build_index(many(8000), tmp_path / "index")
+    index = Index.open(tmp_path / "index")
+    first = index.passage(77)
+    assert copy.deepcopy(index).passage(77) == first
+    assert pickle.loads(pickle.dumps(index.text))[77] == index.text[77]
 
 
 def frame(raw: bytes) -> np.ndarray[Any, Any]:

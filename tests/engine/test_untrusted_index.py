@@ -214,6 +214,15 @@ def test_a_stream_of_terms_that_do_not_exist_is_refused_where_it_is_used(
             attempt()
 
 
+def test_an_addition_to_an_index_with_a_title_longer_than_its_passage_is_refused(index: Path) -> None:
+    positions = Index.open(index).stream(1499).size
+    forge(index, set_value("title_positions", -1, positions + 1))  # fewer than the passage has bits
+    use_before = open_index(index, threads=1)
+    use_before.search(parse('title:"green title"'), 2000)
+    with pytest.raises(IndexCorruptError, match="title_positions"):
+        update_index(index, add=[Passage("new", "", "one more")])
+
+
 def test_an_addition_to_an_index_with_a_term_twice_is_refused(index: Path) -> None:
     def change(arrays: dict[str, Any], raw: dict[str, Any]) -> None:
         arrays["terms"][:2] = ord("0")  # the terms 0 and 1

@@ -33,7 +33,7 @@ from orienteer.engine.embedded.kernels.search import WINDOW
 from orienteer.engine.embedded.segmented_index import SegmentedIndex, open_segments
 from orienteer.engine.embedded.store import ArrayWriter, Manifest, Writer, read_manifest, writing
 from orienteer.engine.embedded.stored_text import passages_digest, pieces, write_text
-from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES
+from orienteer.engine.embedded.structure import MAX_FREQUENCY, SMALL_CODES, damaged
 from orienteer.errors import DataError, DuplicateIdError, IndexCorruptError, IndexLockedError, UnknownPassageError
 
 STREAM, TEXT = "stream.tmp", "text.tmp"  # of an index under construction, before they are packed and compressed
@@ -204,14 +204,14 @@ class _Builder:
         ends = _joined(self.stream_ends, np.int64)
         titles = _joined(self.title_positions, np.int32)
         self._write_passages()
+        texts = np.load(self.writer.folder / TEXT, mmap_mode="r")  # here: NumPy reads headers in one thread only
         with ThreadPoolExecutor(1) as beside:  # inverting keeps one core busy
-            texts = beside.submit(self._write_texts)
+            written = beside.submit(self._write_texts, texts)
             counts = self._invert(ends, titles)
-            texts.result()
+            written.result()
         return self.writer.commit(SETTINGS, counts, self.base)
 
-    def _write_texts(self) -> None:
-        raw = np.load(self.writer.folder / TEXT, mmap_mode="r")
+    def _write_texts(self, raw: NDArray[np.uint8]) -> None:
         ends = _joined(self.text_ends, np.int64).reshape(-1, 2)
         write_text(self.writer, raw, ends, self.threads)
         letters = b"".join(self.ids)
@@ -254,7 +254,10 @@ class _Builder:
             self.stream_ends.append(stops + self.stream.length)
             tokenize.renumber(taken, numbers)
             self.stream.append(taken)
-            self.title_positions.append(np.array(old.array("title_positions")[chosen]))
+            titles = np.array(old.array("title_positions")[chosen])
+            if (titles > np.diff(stops, prepend=0)).any():
+                raise damaged("title_positions", "a title is longer than its passage")
+            self.title_positions.append(titles)
             texts = [part for number in chosen.tolist() for part in old.text[number]]
             self.text_ends.append(np.cumsum([len(part) for part in texts]).reshape(-1, 2) + self.text.length)
             self.text.append_bytes(b"".join(texts))

@@ -40,14 +40,14 @@ class StoredText:
     """Titles and texts by passage number. Safe to share between threads."""
 
     def __init__(self, passages: int, text: NDArray[Any], ends: NDArray[np.int64], dictionary: NDArray[Any]):
+        self._arrays = passages, text, ends, dictionary
         self._passages, self._text, self._ends = passages, text, ends
         self._dictionary = _dictionary(dictionary.tobytes())
         self._own = local()  # a decompressor is not to be shared
         self._last: tuple[int, list[tuple[bytes, bytes]]] = (-1, [])  # passages are often read one after another
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> StoredText:
-        """Itself: nothing here is ever written. An environment that holds an index is copied by those who check it."""
-        return self
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredText, self._arrays  # an index can be copied, what zstd made cannot
 
     def __getitem__(self, number: int) -> tuple[bytes, bytes]:
         """Title and text."""
