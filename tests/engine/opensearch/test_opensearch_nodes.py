@@ -131,7 +131,7 @@ def test_no_session_is_lost_or_wrong_when_a_node_hangs(three, service) -> None:
         player.after(2)
     finally:
         three.nodes[2].resume()
-    three.wait("green")
+    three.wait()  # not for green: OpenSearch 2.9 may keep shards of a node that hung locked for many minutes
     player.check()
 
 
