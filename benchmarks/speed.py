@@ -277,15 +277,19 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="minutes")
 
 
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def table(report: dict[str, Any]) -> str:
     """The report as Markdown: ours, the peer, the ratio."""
     rows: list[tuple[str, str, str, str]] = []
 
     def add(name: str, own: float, unit: str, peers: dict[str, float | None] | None = None) -> None:
         known = {peer: value for peer, value in (peers or {}).items() if value is not None}
-        beside = ", ".join(f"{peer} {value:,.3g}" for peer, value in known.items())
-        ratios = ", ".join(f"{value / own:,.3g}" for value in known.values())
-        rows.append((name, f"{own:,.3g} {unit}", beside or "–", ratios or "–"))
+        beside = ", ".join(f"{peer} {_short(value)}" for peer, value in known.items())
+        ratios = ", ".join(f"{_short(value / own)}" for value in known.values())
+        rows.append((name, f"{_short(own)} {unit}", beside or "–", ratios or "–"))
 
     lucene = f"Lucene {report['versions'].get('lucene', '')}".strip()
     if found := report.get("search"):
